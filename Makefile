@@ -1,0 +1,43 @@
+# Every target builds `.venv` first; it is rebuilt only when the package's own requirements change.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test test-slow lint format bench wheel-check clean
+
+demo: $(READY)
+	$(BIN)/sooner demo
+
+test: $(READY)
+	$(BIN)/pytest -n 2
+
+test-slow: $(READY)
+	$(BIN)/pytest -n 2 -m slow
+
+lint: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY)
+	$(BIN)/python benchmarks/losses.py
+	$(BIN)/python benchmarks/sat_curve.py
+
+# The built wheel, in an empty environment, outside this tree.
+wheel-check: $(READY)
+	$(BIN)/python tests/wheel_check.py
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "sooner needs Python 3.11 or newer, got $$($(PYTHON) --version). Name one: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+clean:
+	rm -rf .venv build dist demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,10 @@
+"""Names the class of a series as early as the evidence allows."""
+
+from sooner import checks as checks
+from sooner import data as data
+from sooner import errors as errors
+from sooner import evaluate as evaluate
+from sooner import losses as losses
+from sooner import rules as rules
+from sooner import scores as scores
+from sooner import types as types

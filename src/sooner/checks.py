@@ -1,0 +1,187 @@
+"""The laws that every rule obeys, ready for a rule of your own.
+
+    from sooner.checks import check_rule
+    check_rule(MyRule(3.0))          # silent, or LawBroken: which law, on what evidence
+
+Rules that are subclasses of `Rule` anywhere in the program are found by `rules()`, through their `examples`.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from sooner.errors import LawBroken
+from sooner.inputs import as_whole
+from sooner.rules import Rule, ThresholdRule, leader
+from sooner.types import Decisions, Lengths, Scores
+
+
+class Case(NamedTuple):
+    """Scores on which a law is tried. They are multiples of 1/8, so that shifting them by whole numbers is exact."""
+
+    scores: Scores
+    lengths: Lengths
+    seed: int
+
+
+RuleLaw = Callable[[Rule, Case], str | None]
+"""A law looks at a rule on a case, and returns what it saw if the law is broken."""
+
+
+def check_rule(rule: Rule, *, classes: int = 4, trials: int = 20) -> None:
+    """Try every law of `RULE_LAWS` on random cases; the first one that is broken is raised as `LawBroken`.
+
+    Args:
+        rule: an instance of a subclass of `Rule`.
+        classes: the number of classes of the cases, for rules that are made for a certain one.
+        trials: how many cases, with ties and unequal lengths among them.
+    """
+    for name in RULE_LAWS:
+        check_rule_law(rule, name, classes=classes, trials=trials)
+
+
+def check_rule_law(rule: Rule, law: str, *, classes: int = 4, trials: int = 20) -> None:
+    """Try one law of `RULE_LAWS`."""
+    for seed in range(as_whole(trials, name="trials", low=1, remedy="A law that is never tried shows nothing.")):
+        evidence = RULE_LAWS[law](rule, _case(classes, seed))
+        if evidence is not None:
+            raise LawBroken(rule, law, f"{evidence} (case of seed {seed})")
+
+
+def rules() -> Iterator[Rule]:
+    """Examples of every concrete subclass of `Rule` in the program, sooner's own first."""
+    yield from (example for kind in _concrete() for example in kind.examples())
+
+
+def decisions_are_well_formed(rule: Rule, case: Case) -> str | None:
+    """Times lie in 1..length, and a decision that was not crossed stands at the end and names its leader."""
+    decisions = rule.decide(case.scores, case.lengths)
+    lengths = case.lengths.numpy()
+    if not ((decisions.times >= 1) & (decisions.times <= lengths)).all():
+        return f"times {decisions.times.tolist()} outside of 1..{lengths.tolist()}"
+    last = leader(case.scores[torch.arange(len(lengths)), case.lengths - 1]).numpy()
+    stray = ~decisions.crossed & ((decisions.times != lengths) | (decisions.labels != last))
+    return (
+        f"series {np.flatnonzero(stray).tolist()} were forced before the end or against the leader"
+        if stray.any()
+        else None
+    )
+
+
+def stream_equals_batch(rule: Rule, case: Case) -> str | None:
+    """Folding `init` and `step` over one live series at a time gives what `decide` gives for the batch."""
+    live = [_decide_live(rule, scores[:length]) for scores, length in zip(case.scores, case.lengths, strict=True)]
+    return _difference("live", _concatenate(live), "in batch", rule.decide(case.scores, case.lengths))
+
+
+def series_do_not_know_of_each_other(rule: Rule, case: Case) -> str | None:
+    """Reordering the series of a batch, or leaving half of them out, changes nothing for the others."""
+    half = torch.randperm(len(case.scores), generator=torch.Generator().manual_seed(case.seed))[::2]
+    apart = rule.decide(case.scores[half], case.lengths[half])
+    return _difference("in half the batch", apart, "in the whole", _rows(rule.decide(*case[:2]), half.numpy()))
+
+
+def no_peeking(rule: Rule, case: Case) -> str | None:
+    """What comes after a crossed decision cannot change it."""
+    before = rule.decide(case.scores, case.lengths)
+    future = torch.arange(case.scores.shape[1]) >= torch.as_tensor(before.times)[:, None]
+    after = rule.decide(torch.where(future[..., None], -case.scores, case.scores), case.lengths)
+    crossed = np.flatnonzero(before.crossed)
+    return _difference("with another future", _rows(after, crossed), "before", _rows(before, crossed))
+
+
+def padding_is_inert(rule: Rule, case: Case) -> str | None:
+    """What lies beyond a series' own length, even NaN, cannot change its decision."""
+    padding = torch.arange(case.scores.shape[1]) >= case.lengths[:, None]
+    padded = rule.decide(torch.where(padding[..., None], torch.nan, case.scores), case.lengths)
+    return _difference("with NaN as padding", padded, "without", rule.decide(case.scores, case.lengths))
+
+
+def relabelling_permutes(rule: Rule, case: Case) -> str | None:
+    """Reordering the classes reorders the decided labels and nothing else (but for ties)."""
+    scores = case.scores + torch.rand(case.scores.shape, generator=torch.Generator().manual_seed(case.seed)).to(
+        case.scores
+    )
+    order = torch.randperm(scores.shape[2], generator=torch.Generator().manual_seed(case.seed))
+    permuted = rule.relabel(order.tolist()).decide(scores[..., order], case.lengths)
+    renamed = Decisions(order.numpy()[permuted.labels], permuted.times, permuted.crossed)
+    return _difference("after relabelling", renamed, "before", rule.decide(scores, case.lengths))
+
+
+def shared_terms_cancel(rule: Rule, case: Case) -> str | None:
+    """A term added to all classes alike, another one for every series and time, changes nothing."""
+    shift = torch.randint(-8, 9, case.scores.shape[:2], generator=torch.Generator().manual_seed(case.seed))
+    shifted = rule.decide(case.scores + shift[..., None], case.lengths)
+    return _difference("after the shift", shifted, "before", rule.decide(case.scores, case.lengths))
+
+
+def higher_thresholds_never_stop_earlier(rule: Rule, case: Case) -> str | None:
+    """For a family of threshold rules: along its thresholds, stopping times never fall."""
+    if not isinstance(rule, ThresholdRule):
+        return None
+    values = torch.sort(rule.statistic(case.scores).flatten()).values[:: max(1, case.scores.shape[1] // 2)]
+    family = [type(rule).at(float(value)) for value in values]
+    times = np.stack([member.decide(case.scores, case.lengths).times for member in family])
+    return None if (np.diff(times, axis=0) >= 0).all() else f"times {times.tolist()} at thresholds {values.tolist()}"
+
+
+RULE_LAWS: Mapping[str, RuleLaw] = {
+    law.__name__.replace("_", " "): law
+    for law in (
+        decisions_are_well_formed,
+        stream_equals_batch,
+        series_do_not_know_of_each_other,
+        no_peeking,
+        padding_is_inert,
+        relabelling_permutes,
+        shared_terms_cancel,
+        higher_thresholds_never_stop_earlier,
+    )
+}
+
+
+def _concrete() -> Iterator[type[Rule]]:
+    waiting: list[type[Rule]] = list(Rule.__subclasses__())
+    for kind in waiting:
+        waiting += kind.__subclasses__()
+        if not inspect.isabstract(kind):
+            yield kind
+
+
+def _case(classes: int, seed: int) -> Case:
+    generator = torch.Generator().manual_seed(seed)
+    batch, time = 12, 1 + seed % 9
+    steps = torch.randint(-8, 9, (batch, time, classes), generator=generator, dtype=torch.int64) / 8.0
+    # Every third case is coarse, so that scores tie.
+    scores = steps.double().cumsum(dim=1).round(decimals=0 if seed % 3 == 0 else 3)
+    return Case(scores, torch.randint(1, time + 1, (batch,), generator=generator), seed)
+
+
+def _decide_live(rule: Rule, scores: torch.Tensor) -> Decisions:
+    state = rule.init(1)
+    for t, now in enumerate(scores, start=1):
+        state, fired, labels = rule.step(state, now[None])
+        if bool(fired[0]):
+            return Decisions(labels.numpy(), np.array([t]), np.array([True]))
+    return Decisions(leader(scores[-1:]).numpy(), np.array([len(scores)]), np.array([False]))
+
+
+def _concatenate(parts: list[Decisions]) -> Decisions:
+    columns = ([getattr(part, name) for part in parts] for name in ("labels", "times", "crossed"))
+    return Decisions(*(np.concatenate(column) for column in columns))
+
+
+def _rows(decisions: Decisions, rows: np.ndarray) -> Decisions:
+    return Decisions(decisions.labels[rows], decisions.times[rows], decisions.crossed[rows])
+
+
+def _difference(one: str, first: Decisions, other: str, second: Decisions) -> str | None:
+    for name in ("labels", "times", "crossed"):
+        here, there = getattr(first, name), getattr(second, name)
+        if not np.array_equal(here, there):
+            row = int(np.flatnonzero(here != there)[0])
+            return f"{name} of series {row} is {here[row]} {one}, {there[row]} {other}"
+    return None

@@ -1,0 +1,288 @@
+"""Processes whose scores are known exactly: the ground truth for tests, documents and plots.
+
+A process generates series of each class, gives the exact scores of any series, and states the Kullback-Leibler rates
+I_kl: how much s_k - s_l grows an observation, in the long run, when k is true.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from sooner.errors import InvalidArgument
+from sooner.inputs import as_number, as_tensor, as_whole
+from sooner.types import ArrayLike, FloatArray, Labels, Scores
+
+Observations = Float[Tensor, "batch time channels"]
+Matrix: TypeAlias = tuple[tuple[float, ...], ...]
+
+
+class Sample(NamedTuple):
+    """Observations of shape (batch, time, channels), and the class of each series."""
+
+    observations: Observations
+    labels: Labels
+
+
+class Process(ABC):
+    """A generator with exact scores."""
+
+    @property
+    @abstractmethod
+    def classes(self) -> int:
+        """K."""
+
+    @abstractmethod
+    def scores(self, observations: Observations) -> Scores:
+        """The exact scores after each observation."""
+
+    @abstractmethod
+    def rates(self) -> FloatArray:
+        """The matrix of I_kl, zero on the diagonal."""
+
+    @abstractmethod
+    def _draw(self, labels: Labels, time: int, generator: torch.Generator) -> Observations: ...
+
+    def sample(self, series: int, time: int, *, seed: int, prior: ArrayLike | None = None) -> Sample:
+        """Draw labels from the prior (by default, every class alike), then a series of each; float64.
+
+        Args:
+            series: how many.
+            time: observations in each.
+            seed: the same seed gives the same series.
+            prior: (classes,), probabilities or counts.
+        """
+        series = as_whole(series, name="series", low=0, remedy="It is the number of series.")
+        time = as_whole(time, name="time", low=1, remedy="A series has at least one observation.")
+        generator = torch.Generator().manual_seed(seed)
+        weights = torch.ones(self.classes) if prior is None else as_tensor(prior, name="prior").double()
+        if weights.shape != (self.classes,) or not bool((weights >= 0).all()) or not bool(weights.sum() > 0):
+            raise InvalidArgument(
+                "prior", f"{self.classes} numbers of at least 0", weights.tolist(), "Give one for each class."
+            )
+        labels = torch.zeros(0, dtype=torch.int64)
+        if series:
+            labels = torch.multinomial(weights, series, replacement=True, generator=generator)
+        return Sample(self._draw(labels, time, generator), labels)
+
+
+@dataclass(frozen=True)
+class Gaussian(Process):
+    """Independent observations, normal with a mean of their own for each class and a covariance S shared by all.
+
+    s_k(t) = sum_u mu_k' S^-1 x_u - t mu_k' S^-1 mu_k / 2 and I_kl = (mu_k - mu_l)' S^-1 (mu_k - mu_l) / 2.
+
+    Args:
+        means: (classes, channels).
+        covariance: (channels, channels), symmetric positive definite; by default the identity.
+    """
+
+    means: Matrix
+    covariance: Matrix | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "means", _as_means(self.means))
+        if self.covariance is not None:
+            object.__setattr__(self, "covariance", _as_covariance(self.covariance, channels=len(self.means[0])))
+
+    @classmethod
+    def equidistant(cls, classes: int, distance: float) -> "Gaussian":
+        """Means at the corners of a regular simplex with the given side, in `classes` channels of unit covariance.
+
+        >>> round(float(Gaussian.equidistant(3, 0.5).rates()[0, 1]), 6)  # 0.5^2 / 2
+        0.125
+        """
+        classes = as_whole(classes, name="classes", low=2, remedy="It is the number of classes.")
+        distance = as_number(distance, name="distance", low=0.0, remedy="It is the distance of any two means.")
+        return cls(_as_tuple(torch.eye(classes, dtype=torch.float64) * distance / math.sqrt(2)))
+
+    @property
+    def classes(self) -> int:
+        """K."""
+        return len(self.means)
+
+    def scores(self, observations: Observations) -> Scores:
+        """The exact scores after each observation."""
+        return _gaussian_gains(self._whiten(observations.double()), self._whiten(self._means)).cumsum(dim=1)
+
+    def rates(self) -> FloatArray:
+        """I_kl = (mu_k - mu_l)' S^-1 (mu_k - mu_l) / 2."""
+        return _square_distances(self._whiten(self._means)) / 2
+
+    def _draw(self, labels: Labels, time: int, generator: torch.Generator) -> Observations:
+        return self._means[labels][:, None] + _noise(len(labels), time, len(self.means[0]), generator) @ self._factor.T
+
+    def _whiten(self, vectors: Tensor) -> Tensor:
+        """L^-1 v for S = L L': unit covariance, and the inner products of S^-1."""
+        white: Tensor = torch.linalg.solve_triangular(self._factor.T, vectors, upper=True, left=False)
+        return white
+
+    @property
+    def _means(self) -> Tensor:
+        return torch.tensor(self.means, dtype=torch.float64)
+
+    @property
+    def _factor(self) -> Tensor:
+        if self.covariance is None:
+            return torch.eye(len(self.means[0]), dtype=torch.float64)
+        factor: Tensor = torch.linalg.cholesky(torch.tensor(self.covariance, dtype=torch.float64))
+        return factor
+
+
+@dataclass(frozen=True)
+class AR1(Process):
+    """x_t = phi_k x_{t-1} + noise, stationary from the start: the class is in how an observation follows the last one.
+
+    s_k(1) = log N(x_1; 0, sigma^2 / (1 - phi_k^2)), then s_k grows by -(x_t - phi_k x_{t-1})^2 / (2 sigma^2);
+    I_kl = (phi_k - phi_l)^2 / (2 (1 - phi_k^2)). Order N = 1 holds all the evidence.
+
+    Args:
+        coefficients: phi_k of each class, between -1 and 1.
+        sigma: standard deviation of the noise.
+    """
+
+    coefficients: tuple[float, ...]
+    sigma: float = 1.0
+
+    def __post_init__(self) -> None:
+        coefficients = tuple(float(phi) for phi in self.coefficients)
+        if len(coefficients) < 2 or not all(abs(phi) < 1 for phi in coefficients):
+            raise InvalidArgument(
+                "coefficients", "at least 2 numbers between -1 and 1", coefficients, "Others are not stationary."
+            )
+        if not (0 < self.sigma < math.inf):
+            raise InvalidArgument("sigma", "above 0 and finite", self.sigma, "It is a standard deviation.")
+        object.__setattr__(self, "coefficients", coefficients)
+
+    @property
+    def classes(self) -> int:
+        """K."""
+        return len(self.coefficients)
+
+    def scores(self, observations: Observations) -> Scores:
+        """The exact scores after each observation."""
+        x, phi = observations.double(), torch.tensor(self.coefficients, dtype=torch.float64)
+        precision = (1 - phi**2) / self.sigma**2
+        first = (precision.log() - x[:, :1] ** 2 * precision) / 2
+        gains = -((x[:, 1:] - x[:, :-1] * phi) ** 2) / (2 * self.sigma**2)
+        return torch.cat([first, gains], dim=1).cumsum(dim=1)
+
+    def rates(self) -> FloatArray:
+        """I_kl = (phi_k - phi_l)^2 / (2 (1 - phi_k^2))."""
+        phi = np.array(self.coefficients)
+        rates: FloatArray = np.subtract.outer(phi, phi) ** 2 / (2 * (1 - phi[:, None] ** 2))
+        return rates
+
+    def _draw(self, labels: Labels, time: int, generator: torch.Generator) -> Observations:
+        phi = torch.tensor(self.coefficients, dtype=torch.float64)[labels]
+        x = self.sigma * _noise(len(labels), time, 1, generator)
+        x[:, 0, 0] /= (1 - phi**2).sqrt()
+        for t in range(1, time):
+            x[:, t, 0] += phi * x[:, t - 1, 0]
+        return x
+
+
+@dataclass(frozen=True)
+class HiddenOnset(Process):
+    """Standard normal noise until a hidden moment, then the class mean: nobody knows when the signal starts.
+
+    The onset is geometric with rate rho. With f_k the density after the onset and f_0 before it, and A = 1, B_k = 0 at
+    the start, an observation x does B_k <- (B_k + rho A) f_k(x) / f_0(x), then A <- (1 - rho) A; s_k = log(A + B_k).
+    I_kl = min(D(f_k, f_l), D(f_k, f_0) - log(1 - rho)). The past never stops to matter: every finite order is biased.
+
+    Args:
+        means: (classes, channels).
+        rate: rho, between 0 and 1.
+    """
+
+    means: Matrix
+    rate: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "means", _as_means(self.means))
+        if not 0 < self.rate < 1:
+            raise InvalidArgument(
+                "rate", "between 0 and 1", self.rate, "It is the chance of onset at each observation."
+            )
+
+    @property
+    def classes(self) -> int:
+        """K."""
+        return len(self.means)
+
+    def scores(self, observations: Observations) -> Scores:
+        """The exact scores after each observation, by the recursion above in logarithms."""
+        gains = _gaussian_gains(observations, self._means)
+        log_before = 0.0
+        log_after = torch.full_like(gains[:, 0], -torch.inf)
+        scores = torch.empty_like(gains)
+        for t in range(gains.shape[1]):
+            started = torch.full_like(log_after, math.log(self.rate) + log_before)
+            log_after = torch.logaddexp(log_after, started) + gains[:, t]
+            log_before += math.log1p(-self.rate)
+            scores[:, t] = torch.logaddexp(log_after, torch.full_like(log_after, log_before))
+        return scores
+
+    def rates(self) -> FloatArray:
+        """I_kl = min(D(f_k, f_l), D(f_k, f_0) - log(1 - rho))."""
+        between = _square_distances(self._means) / 2
+        from_noise = self._means.square().sum(dim=1).numpy() / 2 - math.log1p(-self.rate)
+        return np.minimum(between, from_noise[:, None])
+
+    def _draw(self, labels: Labels, time: int, generator: torch.Generator) -> Observations:
+        x = _noise(len(labels), time, self._means.shape[1], generator)
+        chance = torch.rand(len(labels), dtype=torch.float64, generator=generator)
+        onset = (torch.log1p(-chance) / math.log1p(-self.rate)).floor()
+        started = torch.arange(time) >= onset[:, None]
+        return x + started[..., None] * self._means[labels][:, None]
+
+    @property
+    def _means(self) -> Tensor:
+        return torch.tensor(self.means, dtype=torch.float64)
+
+
+def _gaussian_gains(observations: Observations, means: Tensor) -> Scores:
+    """log f_k(x) - log f_0(x) of unit normals: mu_k' x - |mu_k|^2 / 2."""
+    return observations.double() @ means.T - means.square().sum(dim=1) / 2
+
+
+def _square_distances(means: Tensor) -> FloatArray:
+    return (means[:, None] - means[None]).square().sum(dim=2).numpy()
+
+
+def _noise(series: int, time: int, channels: int, generator: torch.Generator) -> Observations:
+    return torch.randn(series, time, channels, dtype=torch.float64, generator=generator)
+
+
+def _as_means(means: ArrayLike) -> Matrix:
+    tensor = as_tensor(means, name="means").double()
+    if tensor.ndim != 2 or len(tensor) < 2 or tensor.shape[1] < 1 or not bool(torch.isfinite(tensor).all()):
+        raise InvalidArgument(
+            "means",
+            "finite numbers of shape (classes, channels), with at least 2 classes",
+            f"shape {tuple(tensor.shape)}",
+            "Give one row for each class.",
+        )
+    return _as_tuple(tensor)
+
+
+def _as_covariance(covariance: ArrayLike, *, channels: int) -> Matrix:
+    tensor = as_tensor(covariance, name="covariance").double()
+    square = tensor.shape == (channels, channels)
+    if not square or not torch.equal(tensor, tensor.T) or int(torch.linalg.cholesky_ex(tensor).info):
+        raise InvalidArgument(
+            "covariance",
+            f"symmetric and positive definite, of shape ({channels}, {channels})",
+            f"{tensor.tolist()}",
+            "Use the sample covariance of independent channels, or the identity.",
+        )
+    return _as_tuple(tensor)
+
+
+def _as_tuple(matrix: Tensor) -> Matrix:
+    return tuple(tuple(row) for row in matrix.tolist())

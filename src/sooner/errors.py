@@ -1,0 +1,52 @@
+"""Every exception that sooner raises on purpose.
+
+A message names the argument, what was expected, what came, and what to do about it.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class SoonerError(Exception):
+    """The root of the family: `except SoonerError` catches whatever sooner raises on purpose."""
+
+
+class InvalidArgument(SoonerError, ValueError):
+    """An argument is not what the function can work with.
+
+    >>> raise InvalidArgument("threshold", "at least 0", -1.0, "Below zero a class could win while another one leads.")
+    Traceback (most recent call last):
+    sooner.errors.InvalidArgument: `threshold` must be at least 0, got -1.0. Below zero a class could win while another one leads.
+    """
+
+    def __init__(self, argument: str, expected: str, got: object, remedy: str) -> None:
+        super().__init__(f"`{argument}` must be {expected}, got {got}. {remedy}")
+        self.argument = argument
+
+
+class UnknownName(InvalidArgument):
+    """A name is not among the known ones; the message offers the nearest."""
+
+    def __init__(self, argument: str, name: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
+        remedy = f"Did you mean {nearest[0]!r}?" if nearest else "None of them is close to what came."
+        super().__init__(argument, f"one of {', '.join(map(repr, names))}", repr(name), remedy)
+
+
+class UnreachableTarget(SoonerError, ValueError):
+    """No threshold meets what was asked for; the message says how near one can come."""
+
+    def __init__(self, target: str, asked: float, best: float, remedy: str) -> None:
+        super().__init__(
+            f"No threshold reaches `{target}` of {asked:g} on these data: the nearest is {best:g}. {remedy}"
+        )
+        self.best = best
+
+
+class LawBroken(SoonerError, AssertionError):
+    """An object handed to `sooner.checks` does not obey a law of its contract."""
+
+    def __init__(self, subject: object, law: str, evidence: str) -> None:
+        super().__init__(f"{subject!r} breaks the law {law!r}: {evidence}")
+        self.law = law

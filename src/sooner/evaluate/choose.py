@@ -1,0 +1,83 @@
+"""Choosing a rule from data: the dial, turned by a target instead of by hand."""
+
+from typing import TypeVar
+
+import numpy as np
+
+from sooner.errors import InvalidArgument, UnreachableTarget
+from sooner.evaluate.curve import sat_curve
+from sooner.inputs import as_number
+from sooner.rules import ThresholdRule
+from sooner.types import ArrayLike, SATCurve
+
+R = TypeVar("R", bound=ThresholdRule)
+
+
+def choose_rule(
+    rule: type[R],
+    scores: ArrayLike,
+    labels: ArrayLike,
+    *,
+    lengths: ArrayLike | None = None,
+    max_error: float | None = None,
+    max_mean_time: float | None = None,
+    cost_of_waiting: float | None = None,
+) -> R:
+    """The rule of that family that meets exactly one target on held-out scores.
+
+    Args:
+        rule: `MSPRT`, `LogOdds`, `FixedTime` or `ProbabilityThreshold`.
+        scores: (batch, time, classes), of series that training never saw.
+        labels: (batch,), in 0..K-1.
+        lengths: (batch,); what lies beyond is padding.
+        max_error: see `least_threshold_for_error`.
+        max_mean_time: see `greatest_threshold_for_time`.
+        cost_of_waiting: see `threshold_of_least_cost`.
+
+    >>> from sooner.rules import MSPRT
+    >>> choose_rule(MSPRT, [[[0.0, 1.0], [3.0, 0.0]], [[0.0, 2.0], [0.0, 4.0]]], [0, 1], max_error=0.1)
+    MSPRT(threshold=2.0)
+    """
+    targets = {"max_error": max_error, "max_mean_time": max_mean_time, "cost_of_waiting": cost_of_waiting}
+    given = [name for name, target in targets.items() if target is not None]
+    if len(given) != 1:
+        raise InvalidArgument(
+            "max_error",
+            "the one target, or else max_mean_time or cost_of_waiting",
+            given or "none",
+            "Give exactly one.",
+        )
+    curve = sat_curve(scores, labels, lengths=lengths, rule=rule)
+    if max_error is not None:
+        return rule.at(least_threshold_for_error(curve, max_error))
+    if max_mean_time is not None:
+        return rule.at(greatest_threshold_for_time(curve, max_mean_time))
+    return rule.at(threshold_of_least_cost(curve, cost_of_waiting=cost_of_waiting or 0.0))
+
+
+def least_threshold_for_error(curve: SATCurve, max_error: float) -> float:
+    """The least threshold at which the balanced error is at most `max_error`."""
+    limit = as_number(max_error, name="max_error", low=0.0, high=1.0, remedy="It is a fraction: 0.02 means 2 %.")
+    meets = np.flatnonzero(curve.errors <= limit)
+    if len(meets) == 0:
+        remedy = "Allow more error, or bring better scores or longer series."
+        raise UnreachableTarget("max_error", limit, float(curve.errors.min()), remedy)
+    return float(curve.thresholds[meets[0]])
+
+
+def greatest_threshold_for_time(curve: SATCurve, max_mean_time: float) -> float:
+    """The greatest threshold at which the mean time is at most `max_mean_time`: all the caution that time allows."""
+    limit = as_number(max_mean_time, name="max_mean_time", low=0.0, remedy="Times count observations from 1.")
+    meets = np.flatnonzero(curve.mean_times <= limit)
+    if len(meets) == 0:
+        remedy = "No rule of this family decides sooner."
+        raise UnreachableTarget("max_mean_time", limit, float(curve.mean_times[0]), remedy)
+    return float(curve.thresholds[meets[-1]])
+
+
+def threshold_of_least_cost(curve: SATCurve, *, cost_of_waiting: float, cost_of_error: float = 1.0) -> float:
+    """The threshold that minimises error * cost_of_error + mean time * cost_of_waiting; the least one in a tie."""
+    remedy = "Costs are at least 0."
+    waiting = as_number(cost_of_waiting, name="cost_of_waiting", low=0.0, remedy=remedy)
+    error = as_number(cost_of_error, name="cost_of_error", low=0.0, remedy=remedy)
+    return float(curve.thresholds[np.argmin(error * curve.errors + waiting * curve.mean_times)])

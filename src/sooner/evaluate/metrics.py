@@ -1,0 +1,189 @@
+"""What a set of decisions is worth: errors, times, and the numbers the field reports."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy import stats
+
+from sooner.errors import InvalidArgument
+from sooner.inputs import as_number, as_tensor, labelled, running
+from sooner.types import ArrayLike, Decisions, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class ClassErrors:
+    """The error of each class, with exact (Clopper-Pearson) confidence limits.
+
+    `classes` are those found in the data; a known class without a series is in `absent`, and in no mean.
+    """
+
+    classes: npt.NDArray[Any]
+    errors: FloatArray
+    low: FloatArray
+    high: FloatArray
+    counts: IntArray
+    absent: tuple[Any, ...] = ()
+
+    @property
+    def balanced(self) -> float:
+        """The mean of the class errors."""
+        return float(self.errors.mean())
+
+
+@dataclass(frozen=True)
+class HittingTimes:
+    """Mean and variance of the stopping times, counted from 1, and the share of decisions that the horizon forced."""
+
+    mean: float
+    variance: float
+    forced: float
+
+
+@dataclass(frozen=True)
+class OverSeeds:
+    """Mean and standard error of the mean over seeds; the latter is NaN for a single seed."""
+
+    mean: FloatArray
+    sem: FloatArray
+
+
+def balanced_error(predicted: Decisions | ArrayLike, labels: ArrayLike) -> float:
+    """One minus the mean recall of the classes that occur in `labels`.
+
+    >>> balanced_error([0, 0, 0, 1], [0, 0, 0, 0])
+    0.25
+    >>> balanced_error([0, 0, 0, 0], [0, 0, 0, 1])
+    0.5
+    """
+    return class_errors(predicted, labels).balanced
+
+
+def class_errors(
+    predicted: Decisions | ArrayLike,
+    labels: ArrayLike,
+    *,
+    classes: ArrayLike | None = None,
+    confidence: float = 0.95,
+) -> ClassErrors:
+    """The error of each class with its confidence interval.
+
+    Args:
+        predicted: decisions, or predicted labels of any type.
+        labels: the true ones, one for each.
+        classes: every class there should be; those that do not occur in `labels` are named in the answer.
+        confidence: of the two-sided intervals.
+    """
+    guesses, truths = _pair(predicted, labels)
+    remedy = "It is the probability that an interval holds the true error."
+    tail = (1 - as_number(confidence, name="confidence", low=0.0, high=1.0, remedy=remedy)) / 2
+    found, index = np.unique(truths, return_inverse=True)
+    counts = np.bincount(index)
+    wrong = np.bincount(index, weights=guesses != truths)
+    low = np.where(wrong > 0, stats.beta.ppf(tail, np.maximum(wrong, 1), counts - wrong + 1), 0.0)
+    high = np.where(wrong < counts, stats.beta.ppf(1 - tail, wrong + 1, np.maximum(counts - wrong, 1)), 1.0)
+    known = found if classes is None else np.asarray(classes)
+    return ClassErrors(found, wrong / counts, low, high, counts, tuple(np.setdiff1d(known, found).tolist()))
+
+
+def mean_time(times: Decisions | ArrayLike) -> float:
+    """The mean stopping time, counted from 1.
+
+    >>> mean_time([2, 4])
+    3.0
+    """
+    array = _array(times.times if isinstance(times, Decisions) else times)
+    if len(array) == 0:
+        raise InvalidArgument("times", "of at least 1 series", "an empty batch", "A mean over nobody has no value.")
+    return float(array.mean())
+
+
+def hitting_times(decisions: Decisions) -> HittingTimes:
+    """Mean and variance of the stopping times, and the share of forced decisions."""
+    return HittingTimes(mean_time(decisions), float(decisions.times.var()), float(1 - decisions.crossed.mean()))
+
+
+def earliness(decisions: Decisions, lengths: ArrayLike) -> float:
+    """The mean of t / T, the share of each series that was read; lower is better.
+
+    Args:
+        decisions: what a rule decided.
+        lengths: the full length of each series, or one for all.
+    """
+    full = _array(lengths)
+    if full.shape not in ((), decisions.times.shape) or (full < decisions.times).any():
+        raise InvalidArgument(
+            "lengths",
+            "one length, or one for each series, none below its decision time",
+            f"shape {full.shape}, least {full.min() if full.size else 'none'}",
+            "Give the full lengths of the series that were decided.",
+        )
+    return mean_time(decisions.times / full)
+
+
+def average_cost(decisions: Decisions, labels: ArrayLike, *, lengths: ArrayLike, alpha: float = 0.5) -> float:
+    """alpha * (1 - accuracy) + (1 - alpha) * earliness, the cost that benchmarks of the field report; lower is better."""
+    weight = as_number(alpha, name="alpha", low=0.0, high=1.0, remedy="It weighs errors against waiting.")
+    guesses, truths = _pair(decisions, labels)
+    return weight * float((guesses != truths).mean()) + (1 - weight) * earliness(decisions, lengths)
+
+
+def harmonic_mean(decisions: Decisions, labels: ArrayLike, *, lengths: ArrayLike) -> float:
+    """Harmonic mean of accuracy and 1 - earliness, as the field reports it; higher is better."""
+    guesses, truths = _pair(decisions, labels)
+    accuracy, saved = float((guesses == truths).mean()), 1 - earliness(decisions, lengths)
+    return 2 * accuracy * saved / (accuracy + saved) if accuracy + saved else 0.0
+
+
+def mean_accuracy(scores: ArrayLike, labels: ArrayLike, *, lengths: ArrayLike | None = None) -> float:
+    """The metric for choosing models: balanced accuracy of the leader at each t, averaged over t.
+
+    At each time the classes with a series that still runs count.
+    """
+    batch = labelled(scores, labels, lengths)
+    member = torch.nn.functional.one_hot(batch.labels, batch.scores.shape[2]).double().T
+    live = running(batch.lengths, batch.scores.shape[1]).double()
+    right = (batch.scores.argmax(dim=2) == batch.labels[:, None]) * live
+    counts = member @ live
+    recalls = (member @ right) / counts.clamp_min(1)
+    present = counts.sum(dim=0) > 0
+    return float((recalls.sum(dim=0) / (counts > 0).sum(dim=0).clamp_min(1))[present].mean())
+
+
+def over_seeds(values: npt.ArrayLike) -> OverSeeds:
+    """Mean and SEM along the first axis, one row a seed.
+
+    >>> over_seeds([[1.0], [3.0]])
+    OverSeeds(mean=array([2.]), sem=array([1.]))
+    """
+    rows = np.asarray(values, dtype=np.float64)
+    if rows.ndim == 0 or len(rows) == 0:
+        raise InvalidArgument(
+            "values", "one row for each of at least 1 seed", f"shape {rows.shape}", "Stack the seeds."
+        )
+    spread = rows.std(axis=0, ddof=1) if len(rows) > 1 else np.full(rows.shape[1:], np.nan)
+    return OverSeeds(rows.mean(axis=0), spread / np.sqrt(len(rows)))
+
+
+def _array(value: ArrayLike) -> npt.NDArray[Any]:
+    return as_tensor(value, name="times").detach().cpu().numpy()
+
+
+def _pair(predicted: Decisions | ArrayLike, labels: ArrayLike) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    guesses, truths = (_labels(predicted.labels if isinstance(predicted, Decisions) else predicted), _labels(labels))
+    if guesses.shape != truths.shape or guesses.ndim != 1:
+        raise InvalidArgument(
+            "labels",
+            f"of the shape of the predictions {guesses.shape}, one axis",
+            f"shape {truths.shape}",
+            "Give one true label for each prediction.",
+        )
+    if len(truths) == 0:
+        raise InvalidArgument("labels", "of at least 1 series", "an empty batch", "An error over nobody has no value.")
+    return guesses, truths
+
+
+def _labels(value: ArrayLike) -> npt.NDArray[Any]:
+    return value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)

@@ -1,0 +1,201 @@
+"""The door: what comes in from outside becomes a checked tensor, or one clear sentence.
+
+Every function takes what a user gave and returns what the code behind it may rely on. Padding beyond a series' own
+length is never looked at, so it may hold anything.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sooner.errors import InvalidArgument
+from sooner.types import ArrayLike, FloatArray, Labels, Lengths, Scores, WindowLogits
+
+_SCORE_AXES = "(batch, time, classes)"
+_LOGIT_AXES = "(batch, window, position, classes)"
+
+
+class ScoredBatch(NamedTuple):
+    """Scores with the labels and lengths that belong to them, all checked and on one device."""
+
+    scores: Scores
+    labels: Labels
+    lengths: Lengths
+
+
+def as_tensor(value: ArrayLike, *, name: str) -> Tensor:
+    """A numeric tensor; a tensor comes back as it is, with its gradient and its device."""
+    if isinstance(value, Tensor):
+        return value
+    try:
+        return torch.as_tensor(np.asarray(value))
+    except (TypeError, ValueError):
+        raise InvalidArgument(
+            name, "an array of numbers", f"a {type(value).__name__}", "Pass a torch tensor or a NumPy array."
+        ) from None
+
+
+def _as_float_axes(value: ArrayLike, axes: str, *, name: str) -> Tensor:
+    tensor = as_tensor(value, name=name)
+    rank = axes.count(",") + 1
+    if tensor.ndim != rank:
+        raise InvalidArgument(
+            name,
+            f"of shape {axes}",
+            f"shape {tuple(tensor.shape)}",
+            f"It needs {rank} axes; add or drop one of length 1.",
+        )
+    if tensor.is_complex() or tensor.dtype == torch.bool:
+        raise InvalidArgument(name, "of real numbers", f"dtype {tensor.dtype}", "Convert it to float32 or float64.")
+    if tensor.shape[-1] < 2:
+        raise InvalidArgument(
+            name,
+            f"of shape {axes} with at least 2 classes",
+            f"{tensor.shape[-1]} class(es)",
+            "With one class there is nothing to decide.",
+        )
+    if 0 in tensor.shape[1:]:
+        raise InvalidArgument(
+            name, f"of shape {axes} with at least 1 observation", f"shape {tuple(tensor.shape)}", "Drop empty series."
+        )
+    return tensor if tensor.is_floating_point() else tensor.double()
+
+
+def as_scores(value: ArrayLike) -> Scores:
+    """Scores of shape (batch, time, classes); not yet known to be finite (see `with_lengths`)."""
+    return _as_float_axes(value, _SCORE_AXES, name="scores")
+
+
+def as_logits(value: ArrayLike) -> WindowLogits:
+    """Finite-or-not logits of shape (batch, window, position, classes)."""
+    return _as_float_axes(value, _LOGIT_AXES, name="logits")
+
+
+def refuse_empty(tensor: Tensor, *, name: str) -> None:
+    """A mean over no series has no value."""
+    if len(tensor) == 0:
+        raise InvalidArgument(
+            name, "a batch of at least 1 series", "an empty batch", "Skip empty batches before the call."
+        )
+
+
+def _as_integers(value: ArrayLike, like: Tensor, *, name: str, what: str) -> Tensor:
+    tensor = as_tensor(value, name=name)
+    if tensor.shape != (len(like),):
+        raise InvalidArgument(
+            name,
+            f"of shape (batch,) = ({len(like)},)",
+            f"shape {tuple(tensor.shape)}",
+            f"Give one {what} for each series.",
+        )
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+        raise InvalidArgument(name, "whole numbers", f"dtype {tensor.dtype}", "Convert them to int64.")
+    return tensor.to(device=like.device, dtype=torch.int64)
+
+
+def _refuse_outside(values: Tensor, low: int, high: int, *, name: str, remedy: str) -> None:
+    outside = (values < low) | (values > high)
+    if bool(outside.any()):
+        index = int(outside.nonzero()[0, 0])
+        raise InvalidArgument(name, f"in {low}..{high}", f"{int(values[index])} at index {index}", remedy)
+
+
+def as_labels(value: ArrayLike, scores: Tensor) -> Labels:
+    """One class index for each row of `scores`, in 0..K-1."""
+    labels = _as_integers(value, scores, name="labels", what="class index")
+    classes = scores.shape[-1]
+    remedy = f"The scores have {classes} classes, counted from 0."
+    _refuse_outside(labels, 0, classes - 1, name="labels", remedy=remedy)
+    return labels
+
+
+def as_lengths(value: ArrayLike | None, scores: Tensor, *, time: int) -> Lengths:
+    """One length for each row of `scores`, in 1..time; without lengths, every series is full."""
+    if value is None:
+        return torch.full((len(scores),), time, device=scores.device)
+    lengths = _as_integers(value, scores, name="lengths", what="length")
+    remedy = f"The tensor holds {time} observation(s) a series."
+    _refuse_outside(lengths, 1, time, name="lengths", remedy=remedy)
+    return lengths
+
+
+def running(lengths: Lengths, time: int) -> Tensor:
+    """(batch, time): True where the series still runs."""
+    return torch.arange(time, device=lengths.device) < lengths[:, None]
+
+
+def _refuse_nonfinite(tensor: Tensor, live: Tensor, *, name: str) -> None:
+    # The sum is sixty times cheaper than looking at every entry; it is finite only if all of them are.
+    if torch.compiler.is_compiling() or math.isfinite(float(tensor.detach().sum())):
+        return
+    bad = ~torch.isfinite(tensor.detach()).all(dim=-1) & live
+    if bool(bad.any()):
+        where = bad.nonzero()[0]
+        value = tensor[tuple(where)].detach()
+        value = value[~torch.isfinite(value)][0]
+        place = ", ".join(
+            f"{axis} {index}" for axis, index in zip(("series", "time", "position"), where.tolist(), strict=False)
+        )
+        raise InvalidArgument(
+            name,
+            "finite",
+            f"{float(value)} at {place} (counted from 0)",
+            "Look there for a missing value, an overflow or a diverged training.",
+        )
+
+
+def without_padding(tensor: Tensor, live: Tensor, *, name: str) -> Tensor:
+    """`tensor` with zeros where `live` is False, so that no padding reaches a value or a gradient; finite elsewhere."""
+    _refuse_nonfinite(tensor, live, name=name)
+    return tensor if bool(live.all()) else torch.where(live[..., None], tensor, 0.0)
+
+
+def with_lengths(scores: ArrayLike, lengths: ArrayLike | None) -> tuple[Scores, Lengths]:
+    """Scores and lengths, checked; whatever lies beyond a series' own length is zero."""
+    tensor = as_scores(scores)
+    checked = as_lengths(lengths, tensor, time=tensor.shape[1])
+    return without_padding(tensor, running(checked, tensor.shape[1]), name="scores"), checked
+
+
+def labelled(scores: ArrayLike, labels: ArrayLike, lengths: ArrayLike | None) -> ScoredBatch:
+    """A non-empty batch of scores with its labels and lengths."""
+    tensor, checked = with_lengths(scores, lengths)
+    refuse_empty(tensor, name="scores")
+    return ScoredBatch(tensor, as_labels(labels, tensor), checked)
+
+
+def as_number(value: float, *, name: str, low: float, high: float = math.inf, remedy: str) -> float:
+    """A number in low..high, ends included; infinity only where `high` is infinite."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InvalidArgument(name, "a number", repr(value), remedy) from None
+    if not low <= number <= high:
+        expected = f"in {low:g}..{high:g}"
+        if math.isinf(high):
+            expected = "a number" if math.isinf(low) else f"at least {low:g}"
+        raise InvalidArgument(name, expected, number, remedy)
+    return number
+
+
+def as_whole(value: float, *, name: str, low: int, remedy: str) -> int:
+    """A whole number of at least `low`."""
+    number = as_number(value, name=name, low=low, remedy=remedy)
+    if not number.is_integer():
+        raise InvalidArgument(name, "a whole number", number, remedy)
+    return int(number)
+
+
+def as_nonnegative(value: ArrayLike, shape: Sequence[int], *, name: str, remedy: str) -> FloatArray:
+    """A float64 array of the given shape whose entries are at least 0 (infinity is allowed)."""
+    array = as_tensor(value, name=name).detach().cpu().double().numpy()
+    if array.shape != tuple(shape):
+        raise InvalidArgument(name, f"of shape {tuple(shape)}", f"shape {array.shape}", remedy)
+    if not (array >= 0).all():
+        worst = array[~(array >= 0)][0]
+        raise InvalidArgument(name, "at least 0 everywhere", f"an entry of {worst}", remedy)
+    return array

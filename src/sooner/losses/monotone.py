@@ -1,0 +1,39 @@
+"""Ranking losses of LSTM-s and LSTM-m: the longer one looks, the surer one should be (Ma, Sigal, Sclaroff, CVPR 2016)."""
+
+import torch
+
+from sooner.losses.means import Batch, PerStep, batch_of
+from sooner.types import ArrayLike, Scalar
+
+
+def ranking_score(
+    scores: ArrayLike, labels: ArrayLike, *, class_counts: ArrayLike | None = None, lengths: ArrayLike | None = None
+) -> Scalar:
+    """LSTM-s: max(0, max_{u<t} p_u[y] - p_t[y]) with p_t = softmax(s(t)), plain mean.
+
+    Args:
+        scores: (batch, time, classes).
+        labels: (batch,), in 0..K-1.
+        class_counts: (classes,); checked, but not needed.
+        lengths: (batch,); what lies beyond is padding.
+    """
+    batch = batch_of(scores, labels, class_counts, lengths)
+    return batch.plain_mean(_fall(_posterior_of_truth(batch)))
+
+
+def ranking_margin(
+    scores: ArrayLike, labels: ArrayLike, *, class_counts: ArrayLike | None = None, lengths: ArrayLike | None = None
+) -> Scalar:
+    """LSTM-m: the same on the margin p_t[y] - max_{k != y} p_t[k]."""
+    batch = batch_of(scores, labels, class_counts, lengths)
+    rival = torch.where(batch.others, batch.scores.softmax(dim=2), 0.0).amax(dim=2)
+    return batch.plain_mean(_fall(_posterior_of_truth(batch) - rival))
+
+
+def _posterior_of_truth(batch: Batch) -> PerStep:
+    return torch.where(batch.others, 0.0, batch.scores.softmax(dim=2)).sum(dim=2)
+
+
+def _fall(confidence: PerStep) -> PerStep:
+    """How far each step lies below the best one so far; its own record is no fall, hence no max(0, .) is needed."""
+    return confidence.cummax(dim=1).values - confidence

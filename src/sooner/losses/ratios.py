@@ -1,0 +1,154 @@
+"""The density-ratio losses that LSEL is compared with.
+
+Each is a sum over time and over ordered pairs k != l. With d_k = s_k - s_y (`Batch.ahead`), every series only ever adds
+to the row of its own class, so no K x K matrix per series is needed.
+
+========= ===========================================================================
+symbol    meaning
+========= ===========================================================================
+E_k[f]    mean over the series of class k that still run: (M / (B M_k)) sum_{i in k} f
+R_lk      E_l[e^{s_k - s_l}]: 1 if the ratio is a ratio of probability densities
+========= ===========================================================================
+
+With unequal lengths M_k falls with time. `class_counts` of shape (time, classes) says so exactly; from (classes,) the
+share of each class that still runs is taken from the batch.
+
+LSIF, LSIFwC and BARR hold the ratio itself: they overflow where scores differ by more than about 88 in float32 (44 for
+the squares), by definition, and are not clamped.
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from sooner.inputs import as_number
+from sooner.losses.means import Batch, PerStep, batch_of
+from sooner.types import ArrayLike, Scalar
+
+PerClass = Float[Tensor, "time classes"]
+
+
+def lsif(
+    scores: ArrayLike, labels: ArrayLike, *, class_counts: ArrayLike | None = None, lengths: ArrayLike | None = None
+) -> Scalar:
+    """LSIF as the paper has it: sum E_l[e^{2(s_k-s_l)}] - E_k[e^{s_k-s_l}]. Unbounded below.
+
+    Its minimum is at half the true ratio; `lsif_halved` is the classical form.
+
+    Args:
+        scores: (batch, time, classes).
+        labels: (batch,), in 0..K-1.
+        class_counts: (classes,) or (time, classes), the training set's; by default those of `labels`.
+        lengths: (batch,); what lies beyond is padding.
+    """
+    return _least_squares(batch_of(scores, labels, class_counts, lengths), square=1.0)
+
+
+def lsif_halved(
+    scores: ArrayLike, labels: ArrayLike, *, class_counts: ArrayLike | None = None, lengths: ArrayLike | None = None
+) -> Scalar:
+    """Classical LSIF (Kanamori et al., 2009): sum (1/2) E_l[e^{2(s_k-s_l)}] - E_k[e^{s_k-s_l}]; minimal at the true ratio."""
+    return _least_squares(batch_of(scores, labels, class_counts, lengths), square=0.5)
+
+
+def lsifwc(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    *,
+    gamma: float = 1.0,
+    class_counts: ArrayLike | None = None,
+    lengths: ArrayLike | None = None,
+) -> Scalar:
+    """LSIF with constraint: LSIF + gamma * sum |R_lk - 1|.
+
+    The constraint is not linear, so its mean over minibatches is not its value on the whole set.
+    """
+    batch = batch_of(scores, labels, class_counts, lengths)
+    return _least_squares(batch, square=1.0) + _weight(gamma) * _constraint(batch)
+
+
+def dskl(
+    scores: ArrayLike, labels: ArrayLike, *, class_counts: ArrayLike | None = None, lengths: ArrayLike | None = None
+) -> Scalar:
+    """DSKL (Khan et al., 2019): sum E_l[s_k-s_l] - E_k[s_k-s_l]. Unbounded below."""
+    return 2 * _divergence(batch_of(scores, labels, class_counts, lengths))
+
+
+def barr(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    *,
+    gamma: float = 1.0,
+    class_counts: ArrayLike | None = None,
+    lengths: ArrayLike | None = None,
+) -> Scalar:
+    """BARR (Khan et al., 2019): sum -E_k[s_k-s_l] + gamma |R_lk - 1|; the true ratio is its minimum for gamma >= 1.
+
+    The constraint is not linear, so its mean over minibatches is not its value on the whole set.
+    """
+    batch = batch_of(scores, labels, class_counts, lengths)
+    return _divergence(batch) + _weight(gamma) * _constraint(batch)
+
+
+def lllr(
+    scores: ArrayLike, labels: ArrayLike, *, class_counts: ArrayLike | None = None, lengths: ArrayLike | None = None
+) -> Scalar:
+    """LLLR (Ebihara et al., ICLR 2021): sum (1/(M_k+M_l)) (sum_{I_l} sigma(s_k-s_l) + sum_{I_k} (1 - sigma(s_k-s_l))).
+
+    Bounded and stable, but biased: its minimum is not at the true ratio.
+    """
+    batch = batch_of(scores, labels, class_counts, lengths)
+    shares = _running_shares(batch)
+    pair = shares[:, batch.labels].T[..., None] + shares
+    live = batch.others & batch.running[..., None]
+    # Both sums hold the same term for a series: sigma(s_k - s_y) and 1 - sigma(s_y - s_k). Where nobody runs, `pair` is 0.
+    terms = batch.ahead.sigmoid() / pair.clamp_min(torch.finfo(pair.dtype).tiny)
+    return 2 * torch.where(live, terms, 0.0).sum() / len(batch.labels)
+
+
+def _least_squares(batch: Batch, *, square: float) -> Scalar:
+    pairs = _pairs(batch)
+    ahead = torch.where(pairs, batch.ahead, 0.0)
+    terms = torch.where(pairs, square * (2 * ahead).exp() - (-ahead).exp(), 0.0)
+    return (_weights(batch) * terms.sum(dim=2)).sum()
+
+
+def _divergence(batch: Batch) -> Scalar:
+    """Sum over pairs of -E_k[s_k - s_l]."""
+    return (_weights(batch) * torch.where(_pairs(batch), batch.ahead, 0.0).sum(dim=2)).sum()
+
+
+def _constraint(batch: Batch) -> Scalar:
+    """Sum over pairs of |R_lk - 1|, from one K x K matrix of class means a time step."""
+    ratios = _weights(batch)[..., None] * batch.ahead.exp()
+    time, classes = ratios.shape[1:]
+    means = ratios.new_zeros(classes, time, classes).index_add(0, batch.labels, ratios)
+    present = _running_shares(batch).T > 0
+    pairs = present[:, :, None] & present.T[None] & ~torch.eye(classes, dtype=torch.bool, device=means.device)[:, None]
+    return torch.where(pairs, means - 1, 0.0).abs().sum()
+
+
+def _weights(batch: Batch) -> PerStep:
+    """1 / (B p_y(t)) where the series runs: a weighted sum over the batch is then a sum over classes of E_k."""
+    shares = _running_shares(batch)[:, batch.labels].T
+    return torch.where(batch.running & (shares > 0), 1 / (len(batch.labels) * shares), 0.0)
+
+
+def _pairs(batch: Batch) -> Bool[Tensor, "batch time classes"]:
+    """True for the rivals that have a running series at that time: E_k of nobody is nothing."""
+    return batch.others & (_running_shares(batch) > 0)
+
+
+def _running_shares(batch: Batch) -> PerClass:
+    """p_k(t) = M_k(t) / M: the share of the training set that is of class k and still runs at t."""
+    if len(batch.counts) > 1:
+        return batch.counts / batch.counts[0].sum()
+    time, classes = batch.scores.shape[1:]
+    alive = batch.frequencies.new_zeros(classes, time)
+    alive = alive.index_add(0, batch.labels, batch.running.to(alive)).T
+    here = torch.bincount(batch.labels, minlength=classes)
+    return batch.frequencies * torch.where(here > 0, alive / here.clamp_min(1), 1.0)
+
+
+def _weight(gamma: float) -> float:
+    return as_number(gamma, name="gamma", low=0.0, remedy="A negative weight would reward a broken constraint.")

@@ -1,0 +1,34 @@
+"""Stopping rules: frozen values that turn scores into decisions. `RULES` has them by name."""
+
+from collections.abc import Mapping
+
+from sooner.errors import UnknownName
+from sooner.rules import bounds as bounds
+from sooner.rules.base import Rule as Rule
+from sooner.rules.base import Step as Step
+from sooner.rules.base import ThresholdRule as ThresholdRule
+from sooner.rules.base import leader as leader
+from sooner.rules.msprt import MSPRT as MSPRT
+from sooner.rules.msprt import LogOdds as LogOdds
+from sooner.rules.msprt import ProbabilityThreshold as ProbabilityThreshold
+from sooner.rules.timed import FixedTime as FixedTime
+from sooner.rules.timed import Patience as Patience
+
+RULES: Mapping[str, type[Rule]] = {
+    "msprt": MSPRT,
+    "log_odds": LogOdds,
+    "fixed_time": FixedTime,
+    "probability_threshold": ProbabilityThreshold,
+    "patience": Patience,
+}
+
+
+def rule_named(name: str) -> type[Rule]:
+    """The class of rules of that name.
+
+    >>> rule_named("msprt")
+    <class 'sooner.rules.msprt.MSPRT'>
+    """
+    if name not in RULES:
+        raise UnknownName("rule", name, RULES)
+    return RULES[name]

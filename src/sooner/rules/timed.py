@@ -1,0 +1,97 @@
+"""Rules that count observations: a fixed time, and patience."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from sooner.inputs import as_whole
+from sooner.rules.base import Rule, Step, ThresholdRule, leader
+from sooner.rules.msprt import MSPRT, ProbabilityThreshold
+from sooner.types import RuleState, StepScores
+
+
+@dataclass(frozen=True)
+class FixedTime(ThresholdRule):
+    """Decide at observation `time`, whatever it says (the Neyman-Pearson test). Shorter series are forced at their end.
+
+    Args:
+        time: counted from 1; infinity waits for the end of every series.
+    """
+
+    time: float
+
+    def __post_init__(self) -> None:
+        if self.time != math.inf:
+            remedy = "Times count observations from 1."
+            object.__setattr__(self, "time", as_whole(self.time, name="time", low=1, remedy=remedy))
+
+    @staticmethod
+    def statistic(scores: Tensor) -> Tensor:
+        """The number of observations read."""
+        return torch.arange(1.0, scores.shape[1] + 1, device=scores.device).expand(scores.shape[:2])
+
+    @classmethod
+    def at(cls, threshold: float) -> "FixedTime":
+        """The rule at that time."""
+        return cls(threshold)
+
+    @classmethod
+    def examples(cls) -> Iterator["FixedTime"]:
+        """At once, and later."""
+        yield cls(1)
+        yield cls(4)
+
+    def init(self, streams: int) -> RuleState:
+        """One column: observations read so far."""
+        return torch.zeros(streams, 1, dtype=torch.int64)
+
+    def step(self, state: RuleState, scores: StepScores) -> Step:
+        """Count, and fire from `time` on."""
+        read = state + 1
+        return Step(read, read[:, 0] >= self.time, leader(scores))
+
+
+@dataclass(frozen=True)
+class Patience(Rule):
+    """Stop when another rule has named the same class at `count` observations in a row.
+
+    Args:
+        count: how many in a row, at least 1.
+        rule: the rule that names; by default the plain leader counts.
+
+    >>> Patience(3, ProbabilityThreshold(0.9))
+    Patience(count=3, rule=ProbabilityThreshold(probability=0.9))
+    """
+
+    count: int
+    rule: Rule = field(default_factory=lambda: MSPRT(0.0))
+
+    def __post_init__(self) -> None:
+        remedy = "It is the number of agreeing observations in a row."
+        object.__setattr__(self, "count", as_whole(self.count, name="count", low=1, remedy=remedy))
+
+    @classmethod
+    def examples(cls) -> Iterator["Patience"]:
+        """The plain leader, and a rule with a memory of its own."""
+        yield cls(3)
+        yield cls(2, ProbabilityThreshold(0.6))
+        yield cls(2, FixedTime(3))
+
+    def relabel(self, order: list[int]) -> Rule:
+        """Relabel the inner rule."""
+        return Patience(self.count, self.rule.relabel(order))
+
+    def init(self, streams: int) -> RuleState:
+        """Two columns (class named last, how often in a row) before those of the inner rule."""
+        own = torch.tensor([-1, 0], dtype=torch.int64).expand(streams, 2)
+        return torch.cat([own, self.rule.init(streams)], dim=1)
+
+    def step(self, state: RuleState, scores: StepScores) -> Step:
+        """Lengthen the run where the inner rule names the same class again; a silence ends it."""
+        inner, fired, labels = self.rule.step(state[:, 2:], scores)
+        run = torch.where(labels == state[:, 0], state[:, 1], 0) + 1
+        own = torch.where(fired[:, None], torch.stack([labels, run.long()], dim=1), torch.tensor([-1, 0]).to(labels))
+        return Step(torch.cat([own, inner], dim=1), own[:, 1] >= self.count, labels)

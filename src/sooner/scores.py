@@ -1,0 +1,130 @@
+"""From the logits of windows to scores, and what can be read off a score vector.
+
+========== =======================================================================
+symbol     meaning
+========== =======================================================================
+N          order of the Markov assumption: windows hold N+1 observations
+z[w, j]    logits after position j of the window that starts at w, both from 1
+s_k(t)     score of class k: log p(x(1..t) | k) up to a term shared by all classes
+lambda_kl  s_k - s_l, the log-likelihood ratio of k to l
+========== =======================================================================
+
+The ratios are antisymmetric and additive, so K numbers carry the K x K matrix: scores are the one currency between a
+model and a decision.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from sooner.errors import InvalidArgument
+from sooner.inputs import as_logits, as_tensor
+from sooner.types import ArrayLike, Costs, Scores, WindowLogits
+
+__all__ = ["log_odds", "m_tandem", "m_tandem_oblivion", "margin", "ratio_matrix"]
+
+
+def m_tandem(logits: ArrayLike, *, log_prior: ArrayLike | None = None) -> Scores:
+    """Scores by the M-TANDEM formula: the evidence of every window's newest observation, added up.
+
+    s(t) = z[1, t] up to t = N+1, then s(t) = s(t-1) + z[t-N, N+1] - z[t-N, N]: what the window that ends now says, minus
+    what it said before its newest observation. At N = 0 there is no shorter window, and s(t) = s(t-1) + z[t, 1].
+
+    With `log_prior`, the empty window says log_prior instead of nothing, which turns posteriors into likelihoods: the
+    prior is subtracted once for N >= 1 and at every step for N = 0. Without it, at N = 0 and with imbalanced classes,
+    lambda_kl drifts by t * log(M_k / M_l).
+
+    Args:
+        logits: (batch, window, position, classes), T-N windows of N+1 positions.
+        log_prior: (classes,), for example the log of the training set's class frequencies.
+
+    >>> z = torch.tensor([[[[1.0, 0.0], [3.0, 0.0]], [[0.5, 0.0], [2.5, 0.0]]]])  # T = 3, N = 1
+    >>> m_tandem(z)[0, :, 0]
+    tensor([1., 3., 5.])
+    """
+    z = as_logits(logits)
+    prior = _log_prior(log_prior, z)
+    first = z[:, 0] - prior
+    newest = z[:, 1:, -1]
+    before = z[:, 1:, -2] if z.shape[2] > 1 else prior
+    return torch.cat([first, first[:, -1:] + (newest - before).cumsum(dim=1)], dim=1)
+
+
+def m_tandem_oblivion(logits: ArrayLike, *, log_prior: ArrayLike | None = None) -> Scores:
+    """Scores by the M-TANDEMwO formula ("with oblivion"): only what the newest full window says.
+
+    s(t) = z[1, t] up to t = N+1, then s(t) = z[t-N, N+1]. With `log_prior` it is subtracted once, at every N. Suits short
+    series (10 to 20 observations); `m_tandem` suits long ones. At N = T-1 the two are the same.
+
+    >>> z = torch.tensor([[[[1.0, 0.0], [3.0, 0.0]], [[0.5, 0.0], [2.5, 0.0]]]])
+    >>> m_tandem_oblivion(z)[0, :, 0]
+    tensor([1.0000, 3.0000, 2.5000])
+    """
+    z = as_logits(logits)
+    return torch.cat([z[:, 0], z[:, 1:, -1]], dim=1) - _log_prior(log_prior, z)
+
+
+def margin(scores: ArrayLike) -> Float[Tensor, "*leading"]:
+    """How far the leading class is ahead of the next one: the largest minus the second largest score.
+
+    >>> margin(torch.tensor([[4.0, 1.0, 3.5]]))
+    tensor([0.5000])
+    """
+    best = _vectors(scores).topk(2, dim=-1).values
+    return best[..., 0] - best[..., 1]
+
+
+def log_odds(scores: ArrayLike) -> Float[Tensor, "*leading"]:
+    """The log-odds of the leading class against all others together: s_1st - logsumexp(rest).
+
+    With scores that include the log prior this is log(p / (1-p)), p being the leader's posterior. It is computed without
+    1 - p, so it goes on growing where the posterior has long been rounded to 1.
+
+    >>> log_odds(torch.tensor([[2.0, 0.0, 0.0]]))
+    tensor([1.3069])
+    """
+    tensor = _vectors(scores)
+    best, leader = tensor.max(dim=-1, keepdim=True)
+    return best[..., 0] - tensor.scatter(-1, leader, -torch.inf).logsumexp(dim=-1)
+
+
+def ratio_matrix(scores: ArrayLike) -> Float[Tensor, "*leading classes classes"]:
+    """The K x K view for people who want to look at it: entry [k, l] is lambda_kl = s_k - s_l.
+
+    >>> ratio_matrix(torch.tensor([3.0, 1.0]))
+    tensor([[ 0.,  2.],
+            [-2.,  0.]])
+    """
+    tensor = _vectors(scores)
+    return tensor[..., :, None] - tensor[..., None, :]
+
+
+def _vectors(scores: ArrayLike) -> Tensor:
+    tensor = as_tensor(scores, name="scores")
+    if tensor.ndim == 0 or tensor.shape[-1] < 2:
+        raise InvalidArgument(
+            "scores",
+            "of shape (..., classes) with at least 2 classes",
+            f"shape {tuple(tensor.shape)}",
+            "With one class there is nothing to compare.",
+        )
+    return tensor if tensor.is_floating_point() else tensor.double()
+
+
+def _log_prior(log_prior: ArrayLike | None, logits: WindowLogits) -> Costs:
+    classes = logits.shape[-1]
+    if log_prior is None:
+        return logits.new_zeros(classes)
+    tensor = as_tensor(log_prior, name="log_prior").to(logits)
+    if tensor.shape != (classes,):
+        raise InvalidArgument(
+            "log_prior",
+            f"of shape (classes,) = ({classes},)",
+            f"shape {tuple(tensor.shape)}",
+            "Give the log of one prior probability for each class.",
+        )
+    if not bool(torch.isfinite(tensor).all()):
+        raise InvalidArgument(
+            "log_prior", "finite", tensor.tolist(), "A class with prior 0 cannot be corrected for: leave it out."
+        )
+    return tensor

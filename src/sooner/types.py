@@ -1,0 +1,104 @@
+"""The axes, the tensors and the records that everything else passes around.
+
+======== ==========================================================================
+axis     meaning
+======== ==========================================================================
+batch    series
+time     observations, counted from 1 in everything a person reads
+classes  the K classes, 0..K-1
+window   starts of windows of N+1 consecutive observations
+position 1..N+1 inside a window
+======== ==========================================================================
+
+A public function takes `ArrayLike` and checks it (`sooner.inputs`); from there on the exact aliases below hold.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from jaxtyping import Bool, Float, Int, Num, Shaped
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ArrayLike: TypeAlias = Tensor | npt.ArrayLike
+
+Scores = Float[Tensor, "batch time classes"]
+"""s_k(t): log-likelihood of each class given the first t observations, up to a term shared by all classes."""
+StepScores = Float[Tensor, "batch classes"]
+"""The scores of one moment, one row a live series."""
+WindowLogits = Float[Tensor, "batch window position classes"]
+"""z[w, j]: class logits after position j of the window that starts at w."""
+Labels = Int[Tensor, " batch"]
+Lengths = Int[Tensor, " batch"]
+Costs = Float[Tensor, "classes"]
+CostMatrix = Float[Tensor, "classes classes"]
+Scalar = Float[Tensor, ""]
+
+StepLabels = Int[Tensor, " batch"]
+StepFlags = Bool[Tensor, " batch"]
+RuleState = Shaped[Tensor, "batch memory"]
+"""What a rule remembers of each live series: one row a series, so rows can be added, dropped and saved."""
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+Points = Num[np.ndarray, " points"]
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What a rule said about each series of a batch.
+
+    `labels` are the decided classes, `times` the number of observations read (from 1), and `crossed` is False where the
+    rule never fired and the end of the series forced the leader.
+    """
+
+    labels: npt.NDArray[Any]
+    times: IntArray
+    crossed: BoolArray
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+
+@dataclass(frozen=True)
+class SATCurve:
+    """Every reachable trade of speed against accuracy, exact.
+
+    Point j is what the rule gives at `thresholds[j]`, and at every threshold above `thresholds[j - 1]` up to it:
+    its balanced error as a fraction, its mean time, and the share of decisions that the horizon forced.
+    `thresholds` ascend (the last is infinite: always wait for the end) and `mean_times` never decrease.
+    `absent` names the classes without a single series: they are left out of the balanced error.
+    """
+
+    thresholds: FloatArray
+    mean_times: FloatArray
+    errors: FloatArray
+    forced: FloatArray
+    absent: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.thresholds)
+
+    def error_at(self, mean_time: npt.ArrayLike) -> Any:
+        """Balanced error at a mean time: linear between neighbouring points, NaN before the first one.
+
+        Beyond the last point it stays what it is there: nobody can wait longer than the end.
+        """
+        errors = np.interp(np.asarray(mean_time, dtype=np.float64), self.mean_times, self.errors, left=np.nan)
+        return errors if np.ndim(mean_time) else float(errors)
+
+    def plot(self, axes: "Axes | None" = None, *, label: str | None = None) -> "Axes":
+        """Draw error in percent over mean time, on the given matplotlib axes or on new ones."""
+        if axes is None:
+            from matplotlib import pyplot
+
+            axes = pyplot.figure().add_subplot()
+        axes.plot(self.mean_times, 100 * self.errors, label=label)
+        axes.set_xlabel("mean time to decision")
+        axes.set_ylabel("balanced error (%)")
+        return axes
