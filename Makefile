@@ -30,7 +30,7 @@ bench: $(READY)
 
 # The built wheel, in an empty environment, outside this tree.
 wheel-check: $(READY)
-	$(BIN)/python tests/wheel_check.py
+	$(BIN)/python .ci/wheel.py
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

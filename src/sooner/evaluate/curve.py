@@ -33,6 +33,9 @@ def sat_curve(
 ) -> SATCurve:
     """The curve of a threshold rule on stored scores; point j is what `rule.at(thresholds[j])` gives.
 
+    To the last bit for `MSPRT` and `FixedTime`; a statistic with an exponential in it (`LogOdds`, `ProbabilityThreshold`) may be
+    rounded otherwise when it is computed for other shapes, so a live series that meets such a threshold exactly can differ.
+
     Args:
         scores: (batch, time, classes).
         labels: (batch,), in 0..K-1.

@@ -1,0 +1,5 @@
+"""`python -m sooner` is the command line."""
+
+from sooner.cli import main
+
+main()

@@ -1,0 +1,79 @@
+"""Rules chosen from data meet their target, and nothing just below them does."""
+
+import numpy as np
+import pytest
+import torch
+
+from sooner.data import Gaussian
+from sooner.errors import UnreachableTarget
+from sooner.evaluate import balanced_error, choose_rule, mean_time, sat_curve
+from sooner.evaluate.choose import threshold_of_least_cost
+from sooner.rules import MSPRT, FixedTime, LogOdds, ProbabilityThreshold
+
+FAMILIES = [MSPRT, LogOdds, ProbabilityThreshold, FixedTime]
+# One series of 400 may differ where an exponential is rounded otherwise; MSPRT and FixedTime have none.
+SLACK = {MSPRT: 1e-12, FixedTime: 1e-12, LogOdds: 0.01, ProbabilityThreshold: 0.01}
+
+
+@pytest.fixture(scope="module")
+def held_out():
+    process = Gaussian.equidistant(classes=4, distance=0.8)
+    observations, labels = process.sample(400, 30, seed=3)
+    return process.scores(observations), labels
+
+
+def _threshold(rule):
+    return next(iter(vars(rule).values()))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_least_threshold_for_a_maximal_error(held_out, family):
+    scores, labels = held_out
+    rule = choose_rule(family, scores, labels, max_error=0.1)
+    assert isinstance(rule, family)
+    assert balanced_error(rule.decide(scores), labels) <= 0.1 + SLACK[family]
+    curve = sat_curve(scores, labels, rule=family)
+    assert (curve.errors[curve.thresholds < _threshold(rule)] > 0.1).all()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_greatest_threshold_for_a_maximal_mean_time(held_out, family):
+    scores, labels = held_out
+    rule = choose_rule(family, scores, labels, max_mean_time=9.5)
+    assert mean_time(rule.decide(scores)) <= 9.5 + 5 * SLACK[family]
+    curve = sat_curve(scores, labels, rule=family)
+    assert (curve.mean_times[curve.thresholds > _threshold(rule)] > 9.5).all()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("cost", [0.0, 0.003, 0.03])
+def test_least_cost_is_least_over_all_thresholds(held_out, family, cost):
+    scores, labels = held_out
+    decisions = choose_rule(family, scores, labels, cost_of_waiting=cost).decide(scores)
+    curve = sat_curve(scores, labels, rule=family)
+    ours = balanced_error(decisions, labels) + cost * mean_time(decisions)
+    assert ours == pytest.approx((curve.errors + cost * curve.mean_times).min(), abs=SLACK[family])
+
+
+def test_dear_errors_buy_patience(held_out):
+    curve = sat_curve(*held_out)
+    thresholds = [threshold_of_least_cost(curve, cost_of_waiting=0.01, cost_of_error=c) for c in (0.1, 1, 10)]
+    assert thresholds == sorted(thresholds)
+    assert thresholds[0] < thresholds[2]
+
+
+def test_unreachable_targets_say_how_near_one_can_come():
+    scores = torch.tensor([[[0.0, 1.0], [0.0, 2.0]]] * 2)
+    with pytest.raises(
+        UnreachableTarget, match=r"No threshold reaches `max_error` of 0.1 on these data: the nearest is 0.5"
+    ):
+        choose_rule(MSPRT, scores, [0, 1], max_error=0.1)
+    with pytest.raises(UnreachableTarget, match=r"`max_mean_time` of 0.5 on these data: the nearest is 1"):
+        choose_rule(MSPRT, scores, [0, 1], max_mean_time=0.5)
+
+
+def test_waiting_for_the_end_can_be_the_answer():
+    scores = torch.tensor([[[0.0, 3.0], [1.0, 0.0]], [[0.0, 3.0], [0.0, 1.0]]])
+    rule = choose_rule(MSPRT, scores, [0, 1], max_error=0.0)
+    assert rule == MSPRT(np.inf)
+    assert balanced_error(rule.decide(scores), [0, 1]) == 0.0
