@@ -3,10 +3,11 @@
 For one series at one time, s = scores and y = the true class. Everything here is O(batch x time x classes).
 """
 
-from torch.nn.functional import cross_entropy, log_softmax
+from torch.nn.functional import log_softmax
 
 from sooner.inputs import as_nonnegative
 from sooner.losses.means import Batch, PerStep, batch_of
+from sooner.losses.surprise import surprise
 from sooner.types import ArrayLike, CostMatrix, Costs, Scalar, Scores
 
 
@@ -112,7 +113,6 @@ def cost_matrix(costs: ArrayLike | None, batch: Batch) -> CostMatrix:
 
 
 def _surprise(batch: Batch, scores: Scores) -> PerStep:
-    """LSE(s) - s_y at every step, in one pass."""
+    """LSE(s) - s_y at every step."""
     time = scores.shape[1]
-    flat = cross_entropy(scores.flatten(0, 1), batch.labels.repeat_interleave(time), reduction="none")
-    return flat.view(-1, time)
+    return surprise(scores.flatten(0, 1), batch.labels.repeat_interleave(time)).view(-1, time)

@@ -1,9 +1,9 @@
 """The multiplet loss, on the logits of windows."""
 
 import torch
-from torch.nn.functional import cross_entropy
 
 from sooner.inputs import as_labels, as_lengths, as_logits, refuse_empty, without_padding
+from sooner.losses.surprise import surprise
 from sooner.types import ArrayLike, Scalar
 
 
@@ -27,6 +27,6 @@ def multiplet(logits: ArrayLike, labels: ArrayLike, *, lengths: ArrayLike | None
     position = torch.arange(positions, device=z.device)
     live = (start + position < ends) & (start <= (ends - positions).clamp_min(0))
     z = without_padding(z, live, name="logits")
-    terms = cross_entropy(z.flatten(0, 2), targets.repeat_interleave(starts * positions), reduction="none")
+    terms = surprise(z.flatten(0, 2), targets.repeat_interleave(starts * positions))
     per_series = torch.where(live, terms.view(live.shape), 0.0).sum(dim=(1, 2)) / live.sum(dim=(1, 2))
     return per_series.mean()
