@@ -17,7 +17,7 @@ _PIECE = 2**18  # entries
 
 def surprise(scores: Float[Tensor, "rows classes"], labels: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:
     """LSE(s) - s_y of every row."""
-    value: Tensor = _Surprise.apply(scores, labels[:, None])
+    value: Tensor = _Surprise.apply(scores, labels[:, None])  # type: ignore[no-untyped-call]
     return value
 
 
