@@ -49,6 +49,13 @@ def test_demo_prints_a_table_that_fits_a_terminal(tmp_path):
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
+def test_demo_says_so_where_the_fixed_time_test_never_gets_there(tmp_path):
+    """With 500 series the sequential test makes an error or none, and a fixed time that equals that need not exist."""
+    result = CliRunner().invoke(app, ["demo", "--series", "500", "--out", str(tmp_path)])
+    assert result.exit_code == 0
+    assert "not" in result.stdout
+
+
 def test_bad_options_end_with_exit_code_two():
     assert CliRunner().invoke(app, ["demo", "--series", "3"]).exit_code == 2
     assert CliRunner().invoke(app, ["dance"]).exit_code == 2

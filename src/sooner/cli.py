@@ -79,7 +79,7 @@ def demo(
     _print_demo(rows, series, figure)
 
 
-def _demo_row(target: float, scores: Any, labels: Any, fixed: Any) -> dict[str, float]:
+def _demo_row(target: float, scores: Any, labels: Any, fixed: Any) -> dict[str, Any]:
     rule = MSPRT(bounds.for_class_errors(target, classes=3))
     decisions = rule.decide(scores)
     errors, times = class_errors(decisions, labels), hitting_times(decisions)
@@ -92,11 +92,11 @@ def _demo_row(target: float, scores: Any, labels: Any, fixed: Any) -> dict[str, 
         "mean_time": times.mean,
         "forced": times.forced,
         "fixed_error": fixed.error_at(times.mean),
-        "fixed_time": float(fixed.mean_times[slower[0]]),
+        "fixed_time": float(fixed.mean_times[slower[0]]) if len(slower) else None,
     }
 
 
-def _print_demo(rows: list[dict[str, float]], series: int, figure: Path) -> None:
+def _print_demo(rows: list[dict[str, Any]], series: int, figure: Path) -> None:
     table = Table(title=f"Error against mean time, {series:,} series with exact scores")
     for name in ("target", "threshold", "error", "worst\nclass*", "mean\ntime", "forced"):
         table.add_column(name, justify="right")
@@ -111,7 +111,7 @@ def _print_demo(rows: list[dict[str, float]], series: int, figure: Path) -> None
             f"{row['mean_time']:.1f}",
             f"{row['forced']:.2%}",
             f"{row['fixed_error']:.2%}",
-            f"{row['fixed_time']:.0f}",
+            "not reached" if row["fixed_time"] is None else f"{row['fixed_time']:.0f}",
         )
     console = Console()
     console.print(table)
