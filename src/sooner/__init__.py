@@ -5,6 +5,7 @@ from sooner import data as data
 from sooner import errors as errors
 from sooner import evaluate as evaluate
 from sooner import losses as losses
+from sooner import models as models
 from sooner import rules as rules
 from sooner import scores as scores
 from sooner import types as types

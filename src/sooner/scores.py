@@ -19,9 +19,9 @@ from torch import Tensor
 
 from sooner.errors import InvalidArgument
 from sooner.inputs import as_logits, as_tensor
-from sooner.types import ArrayLike, Costs, Scores, WindowLogits
+from sooner.types import ArrayLike, Costs, Scores, StepFlags, StepScores
 
-__all__ = ["log_odds", "m_tandem", "m_tandem_oblivion", "margin", "ratio_matrix"]
+__all__ = ["log_odds", "m_tandem", "m_tandem_oblivion", "m_tandem_step", "margin", "ratio_matrix"]
 
 
 def m_tandem(logits: ArrayLike, *, log_prior: ArrayLike | None = None) -> Scores:
@@ -62,6 +62,21 @@ def m_tandem_oblivion(logits: ArrayLike, *, log_prior: ArrayLike | None = None) 
     """
     z = as_logits(logits)
     return torch.cat([z[:, 0], z[:, 1:, -1]], dim=1) - _log_prior(log_prior, z)
+
+
+def m_tandem_step(
+    scores: StepScores, now: StepScores, before: StepScores, *, young: StepFlags, log_prior: ArrayLike | None = None
+) -> StepScores:
+    """M-TANDEM, one observation at a time: the new scores of live series.
+
+    Args:
+        scores: the scores so far.
+        now: what the oldest window says after the newest observation, z[max(t-N, 1), min(t, N+1)].
+        before: what that window said before it, z[t-N, N]; for N = 0 the log prior, or zeros without one.
+        young: True for series with t <= N+1, whose first window is still being read.
+        log_prior: (classes,).
+    """
+    return torch.where(young[:, None], now - _log_prior(log_prior, now), scores + now - before)
 
 
 def margin(scores: ArrayLike) -> Float[Tensor, "*leading"]:
@@ -111,7 +126,7 @@ def _vectors(scores: ArrayLike) -> Tensor:
     return tensor if tensor.is_floating_point() else tensor.double()
 
 
-def _log_prior(log_prior: ArrayLike | None, logits: WindowLogits) -> Costs:
+def _log_prior(log_prior: ArrayLike | None, logits: Tensor) -> Costs:
     classes = logits.shape[-1]
     if log_prior is None:
         return logits.new_zeros(classes)

@@ -38,6 +38,11 @@ Costs = Float[Tensor, "classes"]
 CostMatrix = Float[Tensor, "classes classes"]
 Scalar = Float[Tensor, ""]
 
+Observations = Shaped[Tensor, "batch time *features"]
+"""x(t): what arrives; one observation is a vector of channels, an image, or whatever the model's encoder reads."""
+StepObservations = Shaped[Tensor, "streams *features"]
+LiveState: TypeAlias = tuple[Tensor, ...]
+"""What a model remembers of each live series: tensors whose first axis is the stream, so rows can be added and dropped."""
 StepLabels = Int[Tensor, " batch"]
 StepFlags = Bool[Tensor, " batch"]
 RuleState = Shaped[Tensor, "batch memory"]
@@ -47,6 +52,19 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 Points = Num[np.ndarray, " points"]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """What a model says about a batch of series: class logits for each window start and position.
+
+    A model of order N reads every window of N+1 consecutive observations from a fresh state; one with full memory reads one
+    window as long as the series. A batch of T <= N observations is one window of T positions. `halting` is a model's own
+    stopping statistic at each time, where it has one (EARLIEST's halting probability).
+    """
+
+    logits: WindowLogits
+    halting: Float[Tensor, "batch time"] | None = None
 
 
 @dataclass(frozen=True)

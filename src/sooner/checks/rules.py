@@ -1,18 +1,12 @@
-"""The laws that every rule obeys, ready for a rule of your own.
+"""The laws of rules."""
 
-    from sooner.checks import check_rule
-    check_rule(MyRule(3.0))          # silent, or LawBroken: which law, on what evidence
-
-Rules that are subclasses of `Rule` anywhere in the program are found by `rules()`, through their `examples`.
-"""
-
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from sooner.checks.discovery import concrete_subclasses
 from sooner.errors import LawBroken
 from sooner.inputs import as_whole
 from sooner.rules import Rule, ThresholdRule, leader
@@ -53,7 +47,7 @@ def check_rule_law(rule: Rule, law: str, *, classes: int = 4, trials: int = 20) 
 
 def rules() -> Iterator[Rule]:
     """Examples of every concrete subclass of `Rule` in the program, sooner's own first."""
-    yield from (example for kind in _concrete() for example in kind.examples())
+    yield from (example for kind in concrete_subclasses(Rule) for example in kind.examples())
 
 
 def decisions_are_well_formed(rule: Rule, case: Case) -> str | None:
@@ -141,14 +135,6 @@ RULE_LAWS: Mapping[str, RuleLaw] = {
         higher_thresholds_never_stop_earlier,
     )
 }
-
-
-def _concrete() -> Iterator[type[Rule]]:
-    waiting: list[type[Rule]] = list(Rule.__subclasses__())
-    for kind in waiting:
-        waiting += kind.__subclasses__()
-        if not inspect.isabstract(kind):
-            yield kind
 
 
 def _case(classes: int, seed: int) -> Case:

@@ -1,0 +1,180 @@
+"""The laws of models."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from sooner.checks.discovery import concrete_subclasses
+from sooner.errors import LawBroken
+from sooner.inputs import as_whole
+from sooner.models import Model
+from sooner.types import Lengths, Observations, Scores
+
+TOLERANCE = 1e-5
+
+
+class ModelCase(NamedTuple):
+    """Observations on which a law is tried, some shorter than the model's windows."""
+
+    observations: Observations
+    lengths: Lengths
+    seed: int
+
+
+ModelLaw = Callable[[Model, ModelCase], str | None]
+"""A law looks at a model on a case, and returns what it saw if the law is broken."""
+
+
+def check_model(model: Model, *, trials: int = 4) -> None:
+    """Try every law of `MODEL_LAWS` on random observations; the first one that is broken is raised as `LawBroken`.
+
+    Args:
+        model: an instance of a subclass of `Model`, trained or not. It is left as it was found.
+        trials: how many cases, of different lengths.
+    """
+    for name in MODEL_LAWS:
+        check_model_law(model, name, trials=trials)
+
+
+def check_model_law(model: Model, law: str, *, trials: int = 4) -> None:
+    """Try one law of `MODEL_LAWS`."""
+    training = model.training
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    try:
+        for seed in range(as_whole(trials, name="trials", low=1, remedy="A law that is never tried shows nothing.")):
+            evidence = MODEL_LAWS[law](model.eval(), _case(model, seed))
+            if evidence is not None:
+                raise LawBroken(type(model).__name__, law, f"{evidence} (case of seed {seed})")
+    finally:
+        model.train(training)
+        model.load_state_dict(before)
+        model.zero_grad()
+
+
+def models() -> Iterator[Model]:
+    """Examples of every concrete subclass of `Model` in the program, sooner's own first."""
+    yield from (example for kind in concrete_subclasses(Model) for example in kind.examples())
+
+
+def windows_have_their_shape(model: Model, case: ModelCase) -> str | None:
+    """Logits come as T-N windows of N+1 positions, or as one window of T positions where T <= N or memory is full."""
+    batch, time = case.observations.shape[:2]
+    positions = time if model.order is None else min(model.order + 1, time)
+    with torch.no_grad():
+        shape = tuple(model(case.observations, case.lengths).logits.shape)
+    expected = (batch, time - positions + 1, positions, model.classes)
+    return None if shape == expected else f"logits of shape {shape} instead of {expected}"
+
+
+def live_equals_batch(model: Model, case: ModelCase) -> str | None:
+    """Folding `init` and `step` over live series gives the scores of the batch."""
+    with torch.no_grad():
+        batch = model.scores(case.observations, case.lengths)
+        state, live = model.init(len(batch)), []
+        for observation in case.observations.unbind(dim=1):
+            state, scores, _ = model.step(state, observation)
+            live.append(scores)
+    return _difference("live", torch.stack(live, dim=1), "in batch", batch, case.lengths)
+
+
+def live_series_do_not_know_of_each_other(model: Model, case: ModelCase) -> str | None:
+    """Live series may start at different times and leave when they like; their scores are those of the batch."""
+    half = len(case.observations) // 2
+    with torch.no_grad():
+        batch = model.scores(case.observations)
+        state = model.init(half)
+        early = []
+        for observation in case.observations[:half].unbind(dim=1)[:1]:
+            state, scores, _ = model.step(state, observation)
+            early.append(scores)
+        joined = tuple(torch.cat(parts) for parts in zip(state, model.init(half), strict=True))
+        for t in range(case.observations.shape[1] - 1):
+            now = torch.cat([case.observations[:half, t + 1], case.observations[half : 2 * half, t]])
+            joined, scores, _ = model.step(joined, now)
+            expected = torch.cat([batch[:half, t + 1], batch[half : 2 * half, t]])
+            evidence = _difference(f"live at step {t}", scores[:, None], "in batch", expected[:, None], None)
+            if evidence is not None:
+                return evidence
+        late = tuple(part[half:] for part in joined)
+        scores = model.step(late, case.observations[half : 2 * half, -1]).scores
+    return _difference("after others left", scores[:, None], "in batch", batch[half : 2 * half, -1:], None)
+
+
+def no_peeking(model: Model, case: ModelCase) -> str | None:
+    """Changing what comes after time t leaves the scores up to t alone."""
+    time = case.observations.shape[1]
+    with torch.no_grad():
+        before = model.scores(case.observations)
+        for t in range(1, time):
+            changed = case.observations.clone()
+            changed[:, t:] = -changed[:, t:] + 0.5
+            after = model.scores(changed)
+            evidence = _difference(f"with another future after {t}", after[:, :t], "before", before[:, :t], None)
+            if evidence is not None:
+                return evidence
+    return None
+
+
+def padding_is_inert(model: Model, case: ModelCase) -> str | None:
+    """What lies beyond a series' own length, even NaN, cannot change its scores; nor can the width of the batch."""
+    padding = torch.arange(case.observations.shape[1]) >= case.lengths[:, None]
+    padding = padding.reshape(*padding.shape, *(1 for _ in model.features))
+    with torch.no_grad():
+        clean = model.scores(case.observations, case.lengths)
+        padded = model.scores(torch.where(padding, torch.nan, case.observations), case.lengths)
+        evidence = _difference("with NaN as padding", padded, "without", clean, case.lengths)
+        for row in range(len(clean)):
+            length = int(case.lengths[row])
+            alone = model.scores(case.observations[row : row + 1, :length])
+            name = f"in a batch of its own length {length}"
+            evidence = evidence or _difference(name, alone, "padded", clean[row : row + 1, :length], None)
+    return evidence
+
+
+def gradient_reaches_every_parameter(model: Model, case: ModelCase) -> str | None:
+    """Every parameter that can be trained is reached by the gradient of the logits (and of the model's own statistic)."""
+    model.train()
+    model.zero_grad()
+    windows = model(case.observations, case.lengths)
+    if not windows.logits.requires_grad:
+        return "the logits carry no gradient" if any(p.requires_grad for p in model.parameters()) else None
+    generator = torch.Generator().manual_seed(case.seed)
+    value = (windows.logits * torch.randn(windows.logits.shape, generator=generator)).sum()
+    if windows.halting is not None:
+        value = value + (windows.halting * torch.randn(windows.halting.shape, generator=generator)).sum()
+    value.backward()
+    still = [name for name, p in model.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
+    # A series of one observation has no recurrence, so the shortest case says nothing.
+    return f"no gradient at {', '.join(still)}" if still and case.observations.shape[1] > 2 else None
+
+
+MODEL_LAWS: Mapping[str, ModelLaw] = {
+    law.__name__.replace("_", " "): law
+    for law in (
+        windows_have_their_shape,
+        live_equals_batch,
+        live_series_do_not_know_of_each_other,
+        no_peeking,
+        padding_is_inert,
+        gradient_reaches_every_parameter,
+    )
+}
+
+
+def _case(model: Model, seed: int) -> ModelCase:
+    generator = torch.Generator().manual_seed(seed)
+    batch, time = 6, (9, 1, 3, 6)[seed % 4]
+    observations = torch.randn(batch, time, *model.features, generator=generator)
+    return ModelCase(observations, torch.randint(1, time + 1, (batch,), generator=generator), seed)
+
+
+def _difference(one: str, first: Scores, other: str, second: Scores, lengths: Tensor | None) -> str | None:
+    apart = (first - second).abs().nan_to_num(torch.inf) > TOLERANCE * (1 + second.abs())
+    if lengths is not None:
+        apart = apart & (torch.arange(apart.shape[1]) < lengths[:, None])[..., None]
+    if not bool(apart.any()):
+        return None
+    where = tuple(apart.nonzero()[0].tolist())
+    return f"scores{list(where)} are {float(first[where])} {one}, {float(second[where])} {other}"

@@ -1,0 +1,4 @@
+"""Models: observations in, scores out."""
+
+from sooner.models.base import LiveStep as LiveStep
+from sooner.models.base import Model as Model

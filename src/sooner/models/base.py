@@ -1,0 +1,110 @@
+"""What a model is: observations in, scores out, in batch or live, with the same numbers.
+
+A model reads windows of N+1 observations (`order` N; None is full memory, one window as long as the series). Its `forward`
+gives the logits of all windows; a formula of `sooner.scores` turns them into scores. Live, `init` and `step` keep a state of
+bounded size for each series and give the newest scores after each observation.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import NamedTuple, TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from sooner.errors import InvalidArgument, UnknownName
+from sooner.inputs import as_tensor, as_whole
+from sooner.scores import m_tandem, m_tandem_oblivion
+from sooner.types import (
+    ArrayLike,
+    Lengths,
+    LiveState,
+    Observations,
+    Scores,
+    StepObservations,
+    StepScores,
+    Windows,
+)
+
+M = TypeVar("M", bound="Model")
+
+FORMULAS = {"m_tandem": m_tandem, "m_tandem_oblivion": m_tandem_oblivion}
+
+
+class LiveStep(NamedTuple):
+    """What one observation did: the new state, the newest scores, and the model's own stopping statistic if it has one."""
+
+    state: LiveState
+    scores: StepScores
+    halting: Float[Tensor, " streams"] | None = None
+
+
+class Model(nn.Module, ABC):
+    """Observations in, scores out.
+
+    Args:
+        features: the shape of one observation, for example (channels,).
+        classes: K.
+        order: N, or None for full memory.
+        formula: "m_tandem" or "m_tandem_oblivion".
+        log_prior: (classes,), subtracted as the formulas of `sooner.scores` say; by default nothing is.
+    """
+
+    log_prior: Tensor | None
+
+    def __init__(
+        self,
+        features: tuple[int, ...],
+        classes: int,
+        *,
+        order: int | None = None,
+        formula: str = "m_tandem",
+        log_prior: ArrayLike | None = None,
+    ) -> None:
+        super().__init__()
+        if formula not in FORMULAS:
+            raise UnknownName("formula", formula, FORMULAS)
+        self.features = tuple(as_whole(size, name="features", low=1, remedy="It is a shape.") for size in features)
+        self.classes = as_whole(classes, name="classes", low=2, remedy="With one class there is nothing to decide.")
+        remedy = "It is the number of earlier observations a window holds; None is full memory."
+        self.order = None if order is None else as_whole(order, name="order", low=0, remedy=remedy)
+        self.formula = formula
+        prior = None if log_prior is None else as_tensor(log_prior, name="log_prior").to(torch.get_default_dtype())
+        self.register_buffer("log_prior", prior)
+
+    @abstractmethod
+    def forward(self, observations: Observations, lengths: Lengths | None = None) -> Windows:
+        """The logits of every window. What lies beyond a series' own length changes nothing within it."""
+
+    @abstractmethod
+    def init(self, streams: int) -> LiveState:
+        """The state of new live series: tensors whose first axis is the stream."""
+
+    @abstractmethod
+    def step(self, state: LiveState, observation: StepObservations) -> LiveStep:
+        """Take one observation of each live series in. Rows do not know of each other."""
+
+    @classmethod
+    @abstractmethod
+    def examples(cls: type[M]) -> Iterator[M]:
+        """A few small instances on which the laws of `sooner.checks` are tried."""
+
+    def scores(self, observations: Observations, lengths: Lengths | None = None) -> Scores:
+        """The scores after each observation."""
+        return FORMULAS[self.formula](self(observations, lengths).logits, log_prior=self.log_prior)
+
+    def bytes_per_stream(self) -> int:
+        """The memory that one live series takes."""
+        return sum(part.element_size() * part[0].numel() for part in self.init(1))
+
+    def check_observations(self, observations: Tensor, *, leading: int) -> None:
+        """Refuse observations of another shape than the model reads; `leading` axes come before those of a single one."""
+        if observations.ndim < leading or observations.shape[leading:] != self.features:
+            axes = ("batch, time" if leading == 2 else "streams") + "".join(f", {size}" for size in self.features)
+            raise InvalidArgument(
+                "observations",
+                f"of shape ({axes})",
+                f"shape {tuple(observations.shape)}",
+                "That is what the model reads.",
+            )
