@@ -56,7 +56,8 @@ MESSAGES = {
     ),
     "words for scores": (
         lambda: MSPRT(1.0).decide("abc"),
-        "`scores` must be an array of numbers, got a str. Pass a torch tensor or a NumPy array.",
+        "`scores` must be an array of numbers, all rows of one length, got a str. "
+        "Pass a torch tensor or a NumPy array of a numeric type.",
     ),
     "negative threshold": (
         lambda: MSPRT(-1.0),
@@ -124,7 +125,7 @@ MESSAGES = {
     ),
     "class counts that miss a class": (
         lambda: losses.lsel(S, Y, class_counts=[5, 0, 1, 1]),
-        "`class_counts` must be at least 1 for every class in `labels`, got 0 for class 1. "
+        "`class_counts` must be at least 1 for every class in `labels`, as long as one of its series runs, got 0 for class 1. "
         "Count the labels of the whole training set.",
     ),
     "costs of another shape": (
@@ -141,7 +142,58 @@ MESSAGES = {
     ),
     "certainty as a target": (
         lambda: bounds.for_class_errors(0.0, classes=3),
-        "`alpha` must be above 0 and at most 1, got 0.0. Error targets are probabilities above 0 and at most 1.",
+        "`alpha` must be above 0 and at most 1, got 0.0. It bounds a probability of error.",
+    ),
+    "infinite cost": (
+        lambda: losses.lscel(S, Y, costs=torch.full((4, 4), math.inf)),
+        "`costs` must be finite, got an entry of inf. Give one cost for each pair of classes.",
+    ),
+    "infinite gamma": (
+        lambda: losses.barr(S, Y, gamma=math.inf),
+        "`gamma` must be finite, got inf. A negative weight would reward a broken constraint.",
+    ),
+    "indifference as a target": (
+        lambda: rules.LogOdds.for_error(1.0),
+        "`alpha` must be between 0 and 1, ends left out, got 1.0. It is a probability of error.",
+    ),
+    "name in capitals": (
+        lambda: rules.rule_named("MSPRT"),
+        "`rule` must be one of 'fixed_time', 'log_odds', 'msprt', 'patience', 'probability_threshold', got 'MSPRT'. "
+        "Did you mean 'msprt'?",
+    ),
+    "rule that has no threshold to sweep": (
+        lambda: evaluate.sat_curve(S, Y, rule=rules.Patience),
+        "`rule` must be a class of threshold rules, for example MSPRT, got <class 'sooner.rules.timed.Patience'>. "
+        "Only a threshold can be swept.",
+    ),
+    "patience with a name for a rule": (
+        lambda: rules.Patience(2, "msprt"),
+        "`rule` must be a rule, for example MSPRT(2.0), got 'msprt'. Make one of it first.",
+    ),
+    "vector of thresholds for bounds": (
+        lambda: bounds.error_bounds([1.0, 2.0], classes=2),
+        "`threshold` must be of shape (2, 2), got shape (2,). Give a number or one entry for each pair of classes.",
+    ),
+    "observations of another process": (
+        lambda: data.AR1((0.1, 0.9)).scores(torch.zeros(1, 3, 2)),
+        "`observations` must be of shape (batch, time, 1) with at least 1 observation, got shape (1, 3, 2). "
+        "That is what `sample` draws.",
+    ),
+    "seed that is none": (
+        lambda: data.AR1((0.1, 0.9)).sample(1, 1, seed=1.5),
+        "`seed` must be a whole number, got 1.5. It is a whole number; the same one gives the same draws.",
+    ),
+    "statistic with a hole": (
+        lambda: evaluate.stopping_curve(NAN[..., 0], S[..., 0].long(), Y, classes=4),
+        "`statistic` must be free of NaN, got NaN. Look for a missing value or a diverged training.",
+    ),
+    "times for decisions": (
+        lambda: evaluate.hitting_times([1, 2]),
+        "`decisions` must be Decisions, got a list. Take what a rule's `decide` gives; `mean_time` also reads plain times.",
+    ),
+    "complex threshold": (
+        lambda: MSPRT(np.full((2, 2), 1j)),
+        "`threshold` must be of real numbers, got dtype torch.complex128. Take the real part, or its absolute value.",
     ),
     "time zero": (
         lambda: rules.FixedTime(0),
@@ -180,7 +232,7 @@ MESSAGES = {
     ),
     "unit root": (
         lambda: data.AR1((0.0, 1.0)),
-        "`coefficients` must be at least 2 numbers between -1 and 1, got (0.0, 1.0). Others are not stationary.",
+        "`coefficients` must be at least 2 numbers between -1 and 1, got [0.0, 1.0]. Others are not stationary.",
     ),
 }
 

@@ -49,11 +49,21 @@ def test_demo_prints_a_table_that_fits_a_terminal(tmp_path):
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
-def test_demo_says_so_where_the_fixed_time_test_never_gets_there(tmp_path):
-    """With 500 series the sequential test makes an error or none, and a fixed time that equals that need not exist."""
-    result = CliRunner().invoke(app, ["demo", "--series", "500", "--out", str(tmp_path)])
-    assert result.exit_code == 0
-    assert "not" in result.stdout
+def test_demo_gives_the_fixed_time_test_its_due(tmp_path):
+    """With few series both tests come down to no error at all, and the time for that is printed."""
+    result = CliRunner().invoke(app, ["demo", "--series", "100", "--json", "--out", str(tmp_path)])
+    rows = json.loads(result.stdout)["rows"]
+    assert rows[-1]["error"] == 0.0
+    assert all(row["fixed_time"] > row["mean_time"] for row in rows)
+
+
+def test_files_in_the_way_get_a_sentence_too(tmp_path, capsys, monkeypatch):
+    (tmp_path / "taken").write_text("")
+    monkeypatch.setattr("sys.argv", ["sooner", "demo", "--series", "100", "--out", str(tmp_path / "taken")])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 2
+    assert "error: [Errno 17] File exists" in capsys.readouterr().err
 
 
 def test_bad_options_end_with_exit_code_two():

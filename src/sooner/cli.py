@@ -10,6 +10,7 @@ import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from sooner.data import Gaussian
 from sooner.errors import SoonerError
@@ -33,8 +34,8 @@ def main() -> None:
     """Run the command line; what sooner raises on purpose becomes one sentence and exit code 2."""
     try:
         app()
-    except SoonerError as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False)
+    except (SoonerError, OSError) as error:
+        Console(stderr=True).print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
         sys.exit(2)
 
 

@@ -27,9 +27,9 @@ class InvalidArgument(SoonerError, ValueError):
 class UnknownName(InvalidArgument):
     """A name is not among the known ones; the message offers the nearest."""
 
-    def __init__(self, argument: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, argument: str, name: object, known: Iterable[str]) -> None:
         names = sorted(known)
-        nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
+        nearest = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.4)
         remedy = f"Did you mean {nearest[0]!r}?" if nearest else "None of them is close to what came."
         super().__init__(argument, f"one of {', '.join(map(repr, names))}", repr(name), remedy)
 

@@ -31,11 +31,19 @@ def as_tensor(value: ArrayLike, *, name: str) -> Tensor:
     """A numeric tensor; a tensor comes back as it is, with its gradient and its device."""
     if isinstance(value, Tensor):
         return value
+    if isinstance(value, list | tuple) and value and all(isinstance(part, Tensor) for part in value):
+        value = np.stack([part.detach().cpu().numpy() for part in value if isinstance(part, Tensor)])
     try:
-        return torch.as_tensor(np.asarray(value))
-    except (TypeError, ValueError):
+        # A copy where torch could not read the memory as it lies: reversed, foreign byte order, or not to be written.
+        array = np.asarray(value)
+        array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=not array.flags.writeable))
+        return torch.as_tensor(array.reshape(np.shape(value)))
+    except (TypeError, ValueError, RuntimeError):
         raise InvalidArgument(
-            name, "an array of numbers", f"a {type(value).__name__}", "Pass a torch tensor or a NumPy array."
+            name,
+            "an array of numbers, all rows of one length",
+            f"a {type(value).__name__}",
+            "Pass a torch tensor or a NumPy array of a numeric type.",
         ) from None
 
 
@@ -168,11 +176,11 @@ def labelled(scores: ArrayLike, labels: ArrayLike, lengths: ArrayLike | None) ->
     return ScoredBatch(tensor, as_labels(labels, tensor), checked)
 
 
-def as_number(value: float, *, name: str, low: float, high: float = math.inf, remedy: str) -> float:
+def as_number(value: object, *, name: str, low: float, high: float = math.inf, remedy: str) -> float:
     """A number in low..high, ends included; infinity only where `high` is infinite."""
     try:
-        number = float(value)
-    except (TypeError, ValueError):
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
         raise InvalidArgument(name, "a number", repr(value), remedy) from None
     if not low <= number <= high:
         expected = f"in {low:g}..{high:g}"
@@ -182,17 +190,55 @@ def as_number(value: float, *, name: str, low: float, high: float = math.inf, re
     return number
 
 
-def as_whole(value: float, *, name: str, low: int, remedy: str) -> int:
+def as_finite(value: object, *, name: str, low: float, remedy: str) -> float:
+    """A finite number of at least `low`."""
+    number = as_number(value, name=name, low=low, remedy=remedy)
+    if math.isinf(number):
+        raise InvalidArgument(name, "finite", number, remedy)
+    return number
+
+
+def as_between(value: object, *, name: str, low: float, high: float, remedy: str) -> float:
+    """A number strictly between low and high."""
+    number = as_number(value, name=name, low=-math.inf, remedy=remedy)
+    if not low < number < high:
+        expected = f"above {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}, ends left out"
+        raise InvalidArgument(name, expected, number, remedy)
+    return number
+
+
+def as_seed(value: object) -> int:
+    """A seed that torch's generators take."""
+    number = as_whole(value, name="seed", low=0, remedy="It is a whole number; the same one gives the same draws.")
+    if number >= 2**63:
+        raise InvalidArgument("seed", "below 2**63", number, "It is a whole number; the same one gives the same draws.")
+    return number
+
+
+def as_whole(value: object, *, name: str, low: int, remedy: str) -> int:
     """A whole number of at least `low`."""
+    if isinstance(value, int) and value >= low:
+        return int(value)  # beyond 2**53 a float would round it
     number = as_number(value, name=name, low=low, remedy=remedy)
     if not number.is_integer():
         raise InvalidArgument(name, "a whole number", number, remedy)
     return int(number)
 
 
+def as_real(value: ArrayLike, *, name: str) -> FloatArray:
+    """A float64 array of real numbers, a copy."""
+    tensor = as_tensor(value, name=name)
+    if tensor.is_complex():
+        raise InvalidArgument(
+            name, "of real numbers", f"dtype {tensor.dtype}", "Take the real part, or its absolute value."
+        )
+    array: FloatArray = tensor.detach().cpu().double().numpy().copy()
+    return array
+
+
 def as_nonnegative(value: ArrayLike, shape: Sequence[int], *, name: str, remedy: str) -> FloatArray:
     """A float64 array of the given shape whose entries are at least 0 (infinity is allowed)."""
-    array = as_tensor(value, name=name).detach().cpu().double().numpy()
+    array = as_real(value, name=name)
     if array.shape != tuple(shape):
         raise InvalidArgument(name, f"of shape {tuple(shape)}", f"shape {array.shape}", remedy)
     if not (array >= 0).all():

@@ -67,7 +67,7 @@ class Windows:
     halting: Float[Tensor, "batch time"] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Decisions:
     """What a rule said about each series of a batch.
 
@@ -82,13 +82,17 @@ class Decisions:
     def __len__(self) -> int:
         return len(self.times)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Decisions) and _same(self, other)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class SATCurve:
     """Every reachable trade of speed against accuracy, exact.
 
     Point j is what the rule gives at `thresholds[j]`, and at every threshold above `thresholds[j - 1]` up to it:
-    its balanced error as a fraction, its mean time, and the share of decisions that the horizon forced.
+    its balanced error as a fraction, its mean time, the share of decisions that the horizon forced, and the plain share of
+    wrong decisions (`error_rates`, for costs).
     `thresholds` ascend (the last is infinite: always wait for the end) and `mean_times` never decrease.
     `absent` names the classes without a single series: they are left out of the balanced error.
     """
@@ -97,10 +101,14 @@ class SATCurve:
     mean_times: FloatArray
     errors: FloatArray
     forced: FloatArray
+    error_rates: FloatArray
     absent: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.thresholds)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SATCurve) and _same(self, other)
 
     def error_at(self, mean_time: npt.ArrayLike) -> Any:
         """Balanced error at a mean time: linear between neighbouring points, NaN before the first one.
@@ -120,3 +128,7 @@ class SATCurve:
         axes.set_xlabel("mean time to decision")
         axes.set_ylabel("balanced error (%)")
         return axes
+
+
+def _same(one: object, other: object) -> bool:
+    return all(np.array_equal(value, getattr(other, name)) for name, value in vars(one).items())

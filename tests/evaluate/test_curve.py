@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sooner.evaluate import balanced_error, hitting_times, sat_curve, stopping_curve
+from sooner.evaluate import balanced_error, choose_rule, hitting_times, sat_curve, stopping_curve
 from sooner.rules import MSPRT, FixedTime, LogOdds, ProbabilityThreshold, leader
 from sooner.scores import margin
 
@@ -36,7 +36,8 @@ def _assert_exact(curve, rule, scores, labels, lengths):
         decisions = rule.at(threshold).decide(scores, lengths)
         times = hitting_times(decisions)
         assert curve.mean_times[j] == pytest.approx(times.mean)
-        assert curve.errors[j] == pytest.approx(balanced_error(decisions, labels), abs=1e-12)
+        assert curve.errors[j] == balanced_error(decisions, labels)
+        assert curve.error_rates[j] == (decisions.labels != labels.numpy()).mean()
         assert curve.forced[j] == pytest.approx(times.forced)
 
 
@@ -62,6 +63,25 @@ def test_curve_is_exact_for_float32_scores_too():
     scores = torch.randn(40, 10, 5, generator=generator).cumsum(dim=1)
     labels = torch.arange(40) % 5
     _assert_exact(sat_curve(scores, labels), MSPRT, scores, labels, None)
+
+
+def test_thresholds_are_compared_as_they_are_not_as_the_scores_are_stored():
+    """In float32 the margin 0.7 lies below the number 0.7, and in bfloat16 the margin 1 lies below 1.003."""
+    scores = torch.tensor([[[0.7, 0.0], [9.0, 0.0]]])
+    assert MSPRT(0.7).decide(scores).times == [2]
+    assert MSPRT(np.full((2, 2), 0.7)).decide(scores).times == [2]
+    assert MSPRT(1.003).decide(torch.tensor([[[1.0, 0.0], [9.0, 0.0]]]).bfloat16()).times == [2]
+
+
+def test_an_error_that_is_attained_can_be_asked_for():
+    for seed in range(40):
+        generator = torch.Generator().manual_seed(seed)
+        scores = torch.randn(57, 12, 3, generator=generator, dtype=torch.float64).cumsum(dim=1)
+        labels = torch.randint(3, (57,), generator=generator)
+        attained = balanced_error(MSPRT(2.0).decide(scores), labels)
+        assert balanced_error(choose_rule(MSPRT, scores, labels, max_error=attained).decide(scores), labels) <= attained
+        mean = hitting_times(MSPRT(2.0).decide(scores)).mean
+        assert hitting_times(choose_rule(MSPRT, scores, labels, max_mean_time=mean).decide(scores)).mean == mean
 
 
 def test_any_statistic_can_be_swept():

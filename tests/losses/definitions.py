@@ -7,13 +7,11 @@ B = M, so the factor is 1.
 import torch
 from torch import Tensor
 
-from sooner.scores import ratio_matrix
-
 
 class Set:
     def __init__(self, scores: Tensor, labels: Tensor, counts: Tensor | None = None) -> None:
         self.s, self.y = scores, labels.tolist()
-        self.ratio = ratio_matrix(scores)  # [i, t, k, l] = s_k - s_l
+        self.ratio = scores[..., :, None] - scores[..., None, :]  # [i, t, k, l] = s_k - s_l
         self.B, self.T, self.K = scores.shape
         counts = torch.bincount(labels, minlength=self.K) if counts is None else counts
         self.counts = [float(c) for c in counts]

@@ -84,6 +84,19 @@ def test_first_order_times_follow_the_formula():
     np.testing.assert_allclose(bounds.first_order_times(6.0, rates), [12.0, 24.0, 6.0])
 
 
+def test_times_stand_up_to_thresholds_of_any_size():
+    rates = [[0.0, 0.5], [0.5, 0.0]]
+    np.testing.assert_allclose(bounds.first_order_times(800.0, rates), [1600.0, 1600.0])
+    np.testing.assert_array_equal(bounds.first_order_times(0.0, np.zeros((2, 2))), [0.0, 0.0])
+    np.testing.assert_array_equal(bounds.first_order_times(1.0, np.zeros((2, 2))), [np.inf, np.inf])
+
+
+def test_floor_of_mean_times_follows_its_formula():
+    alpha, rates = 0.01, np.array([[0.0, 0.5, 2.0], [0.25, 0.0, 1.0], [1.0, 4.0, 0.0]])
+    divergence = (1 - alpha) * np.log((1 - alpha) / alpha) + alpha * np.log(alpha / (1 - alpha))
+    np.testing.assert_allclose(bounds.least_mean_times(alpha, rates), divergence / np.array([0.5, 0.25, 1.0]))
+
+
 def test_thresholds_follow_their_formulas():
     alpha = np.array([[1.0, 0.1, 0.2], [0.3, 1.0, 0.4], [0.5, 0.6, 1.0]])
     np.testing.assert_allclose(bounds.for_pair_errors(alpha), np.log(1 / alpha))

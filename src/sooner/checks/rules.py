@@ -82,7 +82,10 @@ def no_peeking(rule: Rule, case: Case) -> str | None:
     """What comes after a crossed decision cannot change it."""
     before = rule.decide(case.scores, case.lengths)
     future = torch.arange(case.scores.shape[1]) >= torch.as_tensor(before.times)[:, None]
-    after = rule.decide(torch.where(future[..., None], -case.scores, case.scores), case.lengths)
+    other = 3 * torch.randn(
+        case.scores.shape, generator=torch.Generator().manual_seed(case.seed), dtype=case.scores.dtype
+    )
+    after = rule.decide(torch.where(future[..., None], other, case.scores), case.lengths)
     crossed = np.flatnonzero(before.crossed)
     return _difference("with another future", _rows(after, crossed), "before", _rows(before, crossed))
 

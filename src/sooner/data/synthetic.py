@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sooner.errors import InvalidArgument
-from sooner.inputs import as_number, as_tensor, as_whole
+from sooner.inputs import as_between, as_number, as_seed, as_tensor, as_whole
 from sooner.types import ArrayLike, FloatArray, Labels, Scores
 
 Observations = Float[Tensor, "batch time channels"]
@@ -37,9 +37,25 @@ class Process(ABC):
     def classes(self) -> int:
         """K."""
 
+    @property
     @abstractmethod
-    def scores(self, observations: Observations) -> Scores:
-        """The exact scores after each observation."""
+    def channels(self) -> int:
+        """How many numbers an observation has."""
+
+    def scores(self, observations: ArrayLike) -> Scores:
+        """The exact scores after each observation, from (batch, time, channels)."""
+        x = as_tensor(observations, name="observations").double()
+        if x.ndim != 3 or x.shape[2] != self.channels or x.shape[1] == 0:
+            raise InvalidArgument(
+                "observations",
+                f"of shape (batch, time, {self.channels}) with at least 1 observation",
+                f"shape {tuple(x.shape)}",
+                "That is what `sample` draws.",
+            )
+        return self._scores(x)
+
+    @abstractmethod
+    def _scores(self, observations: Observations) -> Scores: ...
 
     @abstractmethod
     def rates(self) -> FloatArray:
@@ -59,11 +75,16 @@ class Process(ABC):
         """
         series = as_whole(series, name="series", low=0, remedy="It is the number of series.")
         time = as_whole(time, name="time", low=1, remedy="A series has at least one observation.")
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(as_seed(seed))
         weights = torch.ones(self.classes) if prior is None else as_tensor(prior, name="prior").double()
-        if weights.shape != (self.classes,) or not bool((weights >= 0).all()) or not bool(weights.sum() > 0):
+        if weights.shape != (self.classes,) or not bool(
+            (weights >= 0).all() & weights.sum().isfinite() & (weights.sum() > 0)
+        ):
             raise InvalidArgument(
-                "prior", f"{self.classes} numbers of at least 0", weights.tolist(), "Give one for each class."
+                "prior",
+                f"{self.classes} finite numbers of at least 0, not all 0",
+                weights.tolist(),
+                "Give one for each class.",
             )
         labels = torch.zeros(0, dtype=torch.int64)
         if series:
@@ -88,7 +109,7 @@ class Gaussian(Process):
     def __post_init__(self) -> None:
         object.__setattr__(self, "means", _as_means(self.means))
         if self.covariance is not None:
-            object.__setattr__(self, "covariance", _as_covariance(self.covariance, channels=len(self.means[0])))
+            object.__setattr__(self, "covariance", _as_covariance(self.covariance, channels=self.channels))
 
     @classmethod
     def equidistant(cls, classes: int, distance: float) -> "Gaussian":
@@ -106,16 +127,21 @@ class Gaussian(Process):
         """K."""
         return len(self.means)
 
-    def scores(self, observations: Observations) -> Scores:
+    @property
+    def channels(self) -> int:
+        """The length of a mean."""
+        return len(self.means[0])
+
+    def _scores(self, observations: Observations) -> Scores:
         """The exact scores after each observation."""
-        return _gaussian_gains(self._whiten(observations.double()), self._whiten(self._means)).cumsum(dim=1)
+        return _gaussian_gains(self._whiten(observations), self._whiten(self._means)).cumsum(dim=1)
 
     def rates(self) -> FloatArray:
         """I_kl = (mu_k - mu_l)' S^-1 (mu_k - mu_l) / 2."""
         return _square_distances(self._whiten(self._means)) / 2
 
     def _draw(self, labels: Labels, time: int, generator: torch.Generator) -> Observations:
-        return self._means[labels][:, None] + _noise(len(labels), time, len(self.means[0]), generator) @ self._factor.T
+        return self._means[labels][:, None] + _noise(len(labels), time, self.channels, generator) @ self._factor.T
 
     def _whiten(self, vectors: Tensor) -> Tensor:
         """L^-1 v for S = L L': unit covariance, and the inner products of S^-1."""
@@ -129,7 +155,7 @@ class Gaussian(Process):
     @property
     def _factor(self) -> Tensor:
         if self.covariance is None:
-            return torch.eye(len(self.means[0]), dtype=torch.float64)
+            return torch.eye(self.channels, dtype=torch.float64)
         factor: Tensor = torch.linalg.cholesky(torch.tensor(self.covariance, dtype=torch.float64))
         return factor
 
@@ -150,23 +176,28 @@ class AR1(Process):
     sigma: float = 1.0
 
     def __post_init__(self) -> None:
-        coefficients = tuple(float(phi) for phi in self.coefficients)
-        if len(coefficients) < 2 or not all(abs(phi) < 1 for phi in coefficients):
+        phi = as_tensor(self.coefficients, name="coefficients").double()
+        if phi.ndim != 1 or len(phi) < 2 or not bool((phi.abs() < 1).all()):
             raise InvalidArgument(
-                "coefficients", "at least 2 numbers between -1 and 1", coefficients, "Others are not stationary."
+                "coefficients", "at least 2 numbers between -1 and 1", phi.tolist(), "Others are not stationary."
             )
-        if not (0 < self.sigma < math.inf):
-            raise InvalidArgument("sigma", "above 0 and finite", self.sigma, "It is a standard deviation.")
-        object.__setattr__(self, "coefficients", coefficients)
+        object.__setattr__(self, "coefficients", tuple(phi.tolist()))
+        remedy = "It is a standard deviation."
+        object.__setattr__(self, "sigma", as_between(self.sigma, name="sigma", low=0.0, high=math.inf, remedy=remedy))
 
     @property
     def classes(self) -> int:
         """K."""
         return len(self.coefficients)
 
-    def scores(self, observations: Observations) -> Scores:
+    @property
+    def channels(self) -> int:
+        """One."""
+        return 1
+
+    def _scores(self, observations: Observations) -> Scores:
         """The exact scores after each observation."""
-        x, phi = observations.double(), torch.tensor(self.coefficients, dtype=torch.float64)
+        x, phi = observations, torch.tensor(self.coefficients, dtype=torch.float64)
         precision = (1 - phi**2) / self.sigma**2
         first = (precision.log() - x[:, :1] ** 2 * precision) / 2
         gains = -((x[:, 1:] - x[:, :-1] * phi) ** 2) / (2 * self.sigma**2)
@@ -205,17 +236,20 @@ class HiddenOnset(Process):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "means", _as_means(self.means))
-        if not 0 < self.rate < 1:
-            raise InvalidArgument(
-                "rate", "between 0 and 1", self.rate, "It is the chance of onset at each observation."
-            )
+        remedy = "It is the chance of onset at each observation."
+        object.__setattr__(self, "rate", as_between(self.rate, name="rate", low=0.0, high=1.0, remedy=remedy))
 
     @property
     def classes(self) -> int:
         """K."""
         return len(self.means)
 
-    def scores(self, observations: Observations) -> Scores:
+    @property
+    def channels(self) -> int:
+        """The length of a mean."""
+        return len(self.means[0])
+
+    def _scores(self, observations: Observations) -> Scores:
         """The exact scores after each observation, by the recursion above in logarithms."""
         gains = _gaussian_gains(observations, self._means)
         log_before = 0.0
@@ -235,7 +269,7 @@ class HiddenOnset(Process):
         return np.minimum(between, from_noise[:, None])
 
     def _draw(self, labels: Labels, time: int, generator: torch.Generator) -> Observations:
-        x = _noise(len(labels), time, self._means.shape[1], generator)
+        x = _noise(len(labels), time, self.channels, generator)
         chance = torch.rand(len(labels), dtype=torch.float64, generator=generator)
         onset = (torch.log1p(-chance) / math.log1p(-self.rate)).floor()
         started = torch.arange(time) >= onset[:, None]
@@ -248,7 +282,7 @@ class HiddenOnset(Process):
 
 def _gaussian_gains(observations: Observations, means: Tensor) -> Scores:
     """log f_k(x) - log f_0(x) of unit normals: mu_k' x - |mu_k|^2 / 2."""
-    return observations.double() @ means.T - means.square().sum(dim=1) / 2
+    return observations @ means.T - means.square().sum(dim=1) / 2
 
 
 def _square_distances(means: Tensor) -> FloatArray:
@@ -274,14 +308,15 @@ def _as_means(means: ArrayLike) -> Matrix:
 def _as_covariance(covariance: ArrayLike, *, channels: int) -> Matrix:
     tensor = as_tensor(covariance, name="covariance").double()
     square = tensor.shape == (channels, channels)
-    if not square or not torch.equal(tensor, tensor.T) or int(torch.linalg.cholesky_ex(tensor).info):
+    alike = square and bool(tensor.isfinite().all()) and torch.allclose(tensor, tensor.T)
+    if not alike or int(torch.linalg.cholesky_ex(tensor).info):
         raise InvalidArgument(
             "covariance",
             f"symmetric and positive definite, of shape ({channels}, {channels})",
             f"{tensor.tolist()}",
             "Use the sample covariance of independent channels, or the identity.",
         )
-    return _as_tuple(tensor)
+    return _as_tuple((tensor + tensor.T) / 2)
 
 
 def _as_tuple(matrix: Tensor) -> Matrix:

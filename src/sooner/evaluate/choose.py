@@ -22,6 +22,7 @@ def choose_rule(
     max_error: float | None = None,
     max_mean_time: float | None = None,
     cost_of_waiting: float | None = None,
+    cost_of_error: float = 1.0,
 ) -> R:
     """The rule of that family that meets exactly one target on held-out scores.
 
@@ -32,7 +33,8 @@ def choose_rule(
         lengths: (batch,); what lies beyond is padding.
         max_error: see `least_threshold_for_error`.
         max_mean_time: see `greatest_threshold_for_time`.
-        cost_of_waiting: see `threshold_of_least_cost`.
+        cost_of_waiting: for one observation, see `threshold_of_least_cost`.
+        cost_of_error: of one wrong decision, beside `cost_of_waiting`.
 
     >>> from sooner.rules import MSPRT
     >>> choose_rule(MSPRT, [[[0.0, 1.0], [3.0, 0.0]], [[0.0, 2.0], [0.0, 4.0]]], [0, 1], max_error=0.1)
@@ -52,7 +54,7 @@ def choose_rule(
         return rule.at(least_threshold_for_error(curve, max_error))
     if max_mean_time is not None:
         return rule.at(greatest_threshold_for_time(curve, max_mean_time))
-    return rule.at(threshold_of_least_cost(curve, cost_of_waiting=cost_of_waiting or 0.0))
+    return rule.at(threshold_of_least_cost(curve, cost_of_waiting=cost_of_waiting or 0.0, cost_of_error=cost_of_error))
 
 
 def least_threshold_for_error(curve: SATCurve, max_error: float) -> float:
@@ -76,8 +78,11 @@ def greatest_threshold_for_time(curve: SATCurve, max_mean_time: float) -> float:
 
 
 def threshold_of_least_cost(curve: SATCurve, *, cost_of_waiting: float, cost_of_error: float = 1.0) -> float:
-    """The threshold that minimises error * cost_of_error + mean time * cost_of_waiting; the least one in a tie."""
+    """The threshold that minimises P(error) * cost_of_error + mean time * cost_of_waiting; the least one in a tie.
+
+    P(error) is the plain share of wrong decisions (`curve.error_rates`), as costs are paid by the series, not by the class.
+    """
     remedy = "Costs are at least 0."
     waiting = as_number(cost_of_waiting, name="cost_of_waiting", low=0.0, remedy=remedy)
     error = as_number(cost_of_error, name="cost_of_error", low=0.0, remedy=remedy)
-    return float(curve.thresholds[np.argmin(error * curve.errors + waiting * curve.mean_times)])
+    return float(curve.thresholds[np.argmin(error * curve.error_rates + waiting * curve.mean_times)])

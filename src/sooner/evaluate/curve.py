@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from sooner.errors import InvalidArgument
-from sooner.inputs import as_tensor, labelled, running
+from sooner.inputs import as_tensor, as_whole, labelled, running
 from sooner.rules import MSPRT, ThresholdRule, leader
 from sooner.types import ArrayLike, BoolArray, FloatArray, IntArray, SATCurve
 
@@ -20,8 +20,9 @@ class _Events(NamedTuple):
 
     values: FloatArray
     waits: IntArray
-    errors: FloatArray
+    wrong: IntArray
     forced: IntArray
+    classes: IntArray
 
 
 def sat_curve(
@@ -47,6 +48,10 @@ def sat_curve(
     >>> curve.thresholds, curve.mean_times, curve.errors
     (array([ 1.,  2.,  3.,  4., inf]), array([1. , 1.5, 2. , 2. , 2. ]), array([0.5, 0. , 0. , 0. , 0. ]))
     """
+    if not (isinstance(rule, type) and issubclass(rule, ThresholdRule)):
+        raise InvalidArgument(
+            "rule", "a class of threshold rules, for example MSPRT", repr(rule), "Only a threshold can be swept."
+        )
     batch = labelled(scores, labels, lengths)
     statistic = rule.statistic(batch.scores)
     return _sweep(statistic, leader(batch.scores), batch.labels, batch.lengths, classes=batch.scores.shape[2])
@@ -69,6 +74,7 @@ def stopping_curve(
         lengths: (batch,); what lies beyond is padding.
         classes: K.
     """
+    classes = as_whole(classes, name="classes", low=2, remedy="It is the number of classes.")
     guesses = as_tensor(predictions, name="predictions")
     numbers = as_tensor(statistic, name="statistic")
     if numbers.ndim != 2 or guesses.shape != numbers.shape or guesses.is_floating_point():
@@ -78,7 +84,9 @@ def stopping_curve(
             f"shape {tuple(guesses.shape)} and dtype {guesses.dtype}",
             "Give the class that would be named at each time.",
         )
-    # The one door for finiteness, labels and lengths; the statistic stands in for scores, once for each class.
+    if numbers.isnan().any():
+        raise InvalidArgument("statistic", "free of NaN", "NaN", "Look for a missing value or a diverged training.")
+    # The one door for labels and lengths; the statistic stands in for scores, once for each class.
     batch = labelled(numbers[..., None].expand(-1, -1, classes), labels, lengths)
     return _sweep(batch.scores[..., 0], guesses.to(numbers.device), batch.labels, batch.lengths, classes=classes)
 
@@ -86,34 +94,43 @@ def stopping_curve(
 def _sweep(
     statistic: torch.Tensor, guesses: torch.Tensor, labels: torch.Tensor, lengths: torch.Tensor, *, classes: int
 ) -> SATCurve:
-    counts = np.bincount(labels.cpu().numpy(), minlength=classes)
-    weights = 1 / (np.count_nonzero(counts) * counts[labels.cpu().numpy()])
+    truths, series = labels.cpu().numpy(), len(labels)
     live = running(lengths, statistic.shape[1])
     wrong = (guesses != labels[:, None]).cpu().numpy()
     masked = torch.where(live, statistic, -torch.inf).detach().cpu().double().numpy()
-    events = _events(masked, wrong, lengths.cpu().numpy(), weights)
+    events = _events(masked, wrong, truths, lengths.cpu().numpy())
     ends = np.flatnonzero(np.append(events.values[1:] != events.values[:-1], True))
+    counts = np.bincount(truths, minlength=classes)
+    present = np.flatnonzero(counts)
+    # Whole numbers of wrong decisions in each class, so that an error of 0 is 0 and an attained error is met exactly.
+    mistakes = {
+        k: _running_sum(int(wrong[truths == k, 0].sum()), np.where(events.classes == k, events.wrong, 0), ends)
+        for k in present
+    }
     return SATCurve(
         thresholds=np.append(events.values[ends], np.inf),
-        mean_times=_running_sum(len(labels), events.waits, ends) / len(labels),
-        errors=_running_sum(float(weights @ wrong[:, 0]), events.errors, ends).clip(0.0, 1.0),
-        forced=_running_sum(0, events.forced, ends) / len(labels),
+        mean_times=_running_sum(series, events.waits, ends) / series,
+        errors=np.asarray(sum(mistakes[k] / counts[k] for k in present) / len(present)),
+        forced=_running_sum(0, events.forced, ends) / series,
+        error_rates=np.asarray(sum(mistakes.values()) / series),
         absent=tuple(np.flatnonzero(counts == 0).tolist()),
     )
 
 
-def _events(statistic: FloatArray, wrong: BoolArray, lengths: IntArray, weights: FloatArray) -> _Events:
+def _events(statistic: FloatArray, wrong: BoolArray, truths: IntArray, lengths: IntArray) -> _Events:
     """The records of every series, sorted by value. Beyond its last record a series is forced at its end."""
     is_record = np.ones(statistic.shape, dtype=bool)
     is_record[:, 1:] = statistic[:, 1:] > np.maximum.accumulate(statistic, axis=1)[:, :-1]
     series, time = np.nonzero(is_record)
     last = np.append(series[1:] != series[:-1], True)
     then = np.where(last, lengths[series] - 1, np.roll(time, -1))
-    change = wrong[series, then].astype(np.int8) - wrong[series, time].astype(np.int8)
+    change = wrong[series, then].astype(np.int64) - wrong[series, time]
     values = statistic[series, time]
     order = np.argsort(values)
-    return _Events(values[order], (then - time)[order], (weights[series] * change)[order], last[order].astype(np.int64))
+    return _Events(
+        values[order], (then - time)[order], change[order], last[order].astype(np.int64), truths[series][order]
+    )
 
 
-def _running_sum(start: float, changes: FloatArray | IntArray, ends: IntArray) -> FloatArray:
+def _running_sum(start: int, changes: IntArray, ends: IntArray) -> IntArray:
     return start + np.append(0, np.cumsum(changes)[ends])

@@ -9,7 +9,7 @@ import torch
 from scipy import stats
 
 from sooner.errors import InvalidArgument
-from sooner.inputs import as_number, as_tensor, labelled, running
+from sooner.inputs import as_number, as_real, labelled, running
 from sooner.types import ArrayLike, Decisions, FloatArray, IntArray
 
 
@@ -29,8 +29,8 @@ class ClassErrors:
 
     @property
     def balanced(self) -> float:
-        """The mean of the class errors."""
-        return float(self.errors.mean())
+        """The mean of the class errors, added up in the order of the classes, as the curve does."""
+        return float(sum(self.errors.tolist()) / len(self.errors))
 
 
 @dataclass(frozen=True)
@@ -94,14 +94,17 @@ def mean_time(times: Decisions | ArrayLike) -> float:
     >>> mean_time([2, 4])
     3.0
     """
-    array = _array(times.times if isinstance(times, Decisions) else times)
-    if len(array) == 0:
+    array = as_real(times.times if isinstance(times, Decisions) else times, name="times")
+    if array.size == 0:
         raise InvalidArgument("times", "of at least 1 series", "an empty batch", "A mean over nobody has no value.")
     return float(array.mean())
 
 
-def hitting_times(decisions: Decisions) -> HittingTimes:
+def hitting_times(decisions: Decisions | ArrayLike) -> HittingTimes:
     """Mean and variance of the stopping times, and the share of forced decisions."""
+    if not isinstance(decisions, Decisions):
+        remedy = "Take what a rule's `decide` gives; `mean_time` also reads plain times."
+        raise InvalidArgument("decisions", "Decisions", f"a {type(decisions).__name__}", remedy)
     return HittingTimes(mean_time(decisions), float(decisions.times.var()), float(1 - decisions.crossed.mean()))
 
 
@@ -112,8 +115,8 @@ def earliness(decisions: Decisions, lengths: ArrayLike) -> float:
         decisions: what a rule decided.
         lengths: the full length of each series, or one for all.
     """
-    full = _array(lengths)
-    if full.shape not in ((), decisions.times.shape) or (full < decisions.times).any():
+    full = as_real(lengths, name="lengths")
+    if full.shape not in ((), decisions.times.shape) or not (full >= decisions.times).all():
         raise InvalidArgument(
             "lengths",
             "one length, or one for each series, none below its decision time",
@@ -152,23 +155,19 @@ def mean_accuracy(scores: ArrayLike, labels: ArrayLike, *, lengths: ArrayLike | 
     return float((recalls.sum(dim=0) / (counts > 0).sum(dim=0).clamp_min(1))[present].mean())
 
 
-def over_seeds(values: npt.ArrayLike) -> OverSeeds:
+def over_seeds(values: ArrayLike) -> OverSeeds:
     """Mean and SEM along the first axis, one row a seed.
 
     >>> over_seeds([[1.0], [3.0]])
     OverSeeds(mean=array([2.]), sem=array([1.]))
     """
-    rows = np.asarray(values, dtype=np.float64)
+    rows = as_real(values, name="values")
     if rows.ndim == 0 or len(rows) == 0:
         raise InvalidArgument(
             "values", "one row for each of at least 1 seed", f"shape {rows.shape}", "Stack the seeds."
         )
     spread = rows.std(axis=0, ddof=1) if len(rows) > 1 else np.full(rows.shape[1:], np.nan)
     return OverSeeds(rows.mean(axis=0), spread / np.sqrt(len(rows)))
-
-
-def _array(value: ArrayLike) -> npt.NDArray[Any]:
-    return as_tensor(value, name="times").detach().cpu().numpy()
 
 
 def _pair(predicted: Decisions | ArrayLike, labels: ArrayLike) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -186,4 +185,11 @@ def _pair(predicted: Decisions | ArrayLike, labels: ArrayLike) -> tuple[npt.NDAr
 
 
 def _labels(value: ArrayLike) -> npt.NDArray[Any]:
-    return value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
+    if isinstance(value, torch.Tensor):
+        return value.detach().cpu().numpy()
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise InvalidArgument(
+            "labels", "one label for each series", "rows of unequal length", "Flatten them."
+        ) from None

@@ -45,6 +45,6 @@ def loss_named(name: str) -> Callable[..., Scalar]:
     >>> loss_named("lsel") is lsel
     True
     """
-    if name not in LOSSES:
+    if not isinstance(name, str) or name not in LOSSES:
         raise UnknownName("loss", name, LOSSES)
     return LOSSES[name]

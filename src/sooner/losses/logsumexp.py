@@ -3,9 +3,13 @@
 For one series at one time, s = scores and y = the true class. Everything here is O(batch x time x classes).
 """
 
+import numpy as np
+import torch
+from torch import Tensor
 from torch.nn.functional import log_softmax
 
-from sooner.inputs import as_nonnegative
+from sooner.errors import InvalidArgument
+from sooner.inputs import as_nonnegative, as_tensor
 from sooner.losses.means import Batch, PerStep, batch_of
 from sooner.losses.surprise import surprise
 from sooner.types import ArrayLike, CostMatrix, Costs, Scalar, Scores
@@ -90,25 +94,31 @@ def nga_lsel(
 ) -> Scalar:
     """NGA-LSEL: sum_{k != y} C_yk (LSE(s) - s_k), plain mean. A counter-example, NOT guess-averse: not for use."""
     batch = batch_of(scores, labels, class_counts, lengths)
-    weights = cost_matrix(costs, batch).fill_diagonal_(0.0)[batch.labels, None]
+    weights = cost_matrix(costs, batch)[batch.labels, None]
     return batch.plain_mean(-(weights * log_softmax(batch.scores, dim=2)).sum(dim=2))
 
 
 def class_costs(costs: ArrayLike | None, batch: Batch) -> Costs:
     """Costs of shape (classes,) on the batch's device; ones where none were given."""
     classes = batch.scores.shape[2]
-    if costs is None:
-        return batch.scores.new_ones(classes)
-    array = as_nonnegative(costs, (classes,), name="costs", remedy="Give one cost for each class.")
-    return batch.scores.new_tensor(array)
+    return _as_costs(
+        torch.ones(classes) if costs is None else costs, (classes,), batch, "Give one cost for each class."
+    )
 
 
 def cost_matrix(costs: ArrayLike | None, batch: Batch) -> CostMatrix:
-    """A fresh matrix of costs on the batch's device, row the true class; ones where none were given."""
+    """A fresh matrix of costs on the batch's device, row the true class, its diagonal zero; else ones where none were given."""
     classes = batch.scores.shape[2]
-    if costs is None:
-        return batch.scores.new_ones(classes, classes)
-    array = as_nonnegative(costs, (classes, classes), name="costs", remedy="Give one cost for each pair of classes.")
+    given = torch.ones(classes, classes) if costs is None else as_tensor(costs, name="costs").clone()
+    if given.shape == (classes, classes):
+        given.fill_diagonal_(0)
+    return _as_costs(given, (classes, classes), batch, "Give one cost for each pair of classes.")
+
+
+def _as_costs(costs: ArrayLike, shape: tuple[int, ...], batch: Batch, remedy: str) -> Tensor:
+    array = as_nonnegative(costs, shape, name="costs", remedy=remedy)
+    if not np.isfinite(array).all():
+        raise InvalidArgument("costs", "finite", "an entry of inf", remedy)
     return batch.scores.new_tensor(array)
 
 

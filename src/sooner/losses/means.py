@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from sooner.errors import InvalidArgument
-from sooner.inputs import as_tensor, labelled, running
+from sooner.inputs import ScoredBatch, as_tensor, labelled, running
 from sooner.types import ArrayLike, Costs, Labels, Lengths, Scalar, Scores
 
 PerStep = Float[Tensor, "batch time"]
@@ -40,7 +40,7 @@ class Batch:
     @cached_property
     def frequencies(self) -> Costs:
         """M_k / M."""
-        return self.counts[0] / self.counts[0].sum()
+        return (self.counts[0] / self.counts[0].sum()).to(self.scores)
 
     @cached_property
     def ahead(self) -> Scores:
@@ -77,17 +77,19 @@ class Batch:
 def batch_of(scores: ArrayLike, labels: ArrayLike, class_counts: ArrayLike | None, lengths: ArrayLike | None) -> Batch:
     """Check what a loss was given; without `class_counts`, the counts of the given labels stand for the training set."""
     checked = labelled(scores, labels, lengths)
-    classes = checked.scores.shape[2]
+    if checked.scores.dtype.itemsize < 4:
+        # Means over a batch do not fit into half precision.
+        checked = checked._replace(scores=checked.scores.float())
     if class_counts is None:
-        counts = torch.bincount(checked.labels, minlength=classes)[None].to(checked.scores)
+        counts = torch.bincount(checked.labels, minlength=checked.scores.shape[2])[None].double()
     else:
         counts = _as_counts(class_counts, checked.scores)
-        _refuse_uncounted(counts[0], checked.labels)
+        _refuse_uncounted(counts, checked)
     return Batch(*checked, counts)
 
 
 def _as_counts(class_counts: ArrayLike, scores: Scores) -> Float[Tensor, "rows classes"]:
-    counts = as_tensor(class_counts, name="class_counts").to(scores)
+    counts = as_tensor(class_counts, name="class_counts").to(device=scores.device, dtype=torch.float64)
     time, classes = scores.shape[1:]
     if counts.shape not in ((classes,), (time, classes)):
         raise InvalidArgument(
@@ -106,12 +108,13 @@ def _as_counts(class_counts: ArrayLike, scores: Scores) -> Float[Tensor, "rows c
     return counts.reshape(-1, classes)
 
 
-def _refuse_uncounted(counts: Costs, labels: Labels) -> None:
-    uncounted = labels[counts[labels] == 0]
-    if len(uncounted):
+def _refuse_uncounted(counts: Float[Tensor, "rows classes"], batch: ScoredBatch) -> None:
+    alive = running(batch.lengths, batch.scores.shape[1])[:, : len(counts)]
+    uncounted = (alive & (counts[:, batch.labels].T == 0)).any(dim=1)
+    if bool(uncounted.any()):
         raise InvalidArgument(
             "class_counts",
-            "at least 1 for every class in `labels`",
-            f"0 for class {int(uncounted[0])}",
+            "at least 1 for every class in `labels`, as long as one of its series runs",
+            f"0 for class {int(batch.labels[uncounted][0])}",
             "Count the labels of the whole training set.",
         )

@@ -11,7 +11,8 @@ R_lk      E_l[e^{s_k - s_l}]: 1 if the ratio is a ratio of probability densities
 ========= ===========================================================================
 
 With unequal lengths M_k falls with time. `class_counts` of shape (time, classes) says so exactly; from (classes,) the
-share of each class that still runs is taken from the batch.
+share of each class that still runs is taken from the batch, and the mean over minibatches is only nearly the value on the set.
+A class of which nobody runs any more takes no part.
 
 LSIF, LSIFwC and BARR hold the ratio itself: they overflow where scores differ by more than about 88 in float32 (44 for
 the squares), by definition, and are not clamped.
@@ -21,7 +22,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from sooner.inputs import as_number
+from sooner.inputs import as_finite
 from sooner.losses.means import Batch, PerStep, batch_of
 from sooner.types import ArrayLike, Scalar
 
@@ -33,7 +34,7 @@ def lsif(
 ) -> Scalar:
     """LSIF as the paper has it: sum E_l[e^{2(s_k-s_l)}] - E_k[e^{s_k-s_l}]. Unbounded below.
 
-    Its minimum is at half the true ratio; `lsif_halved` is the classical form.
+    Without the half on the square it shrinks the ratios: `lsif_halved` is the classical form, minimal at the true ones.
 
     Args:
         scores: (batch, time, classes).
@@ -100,9 +101,9 @@ def lllr(
     batch = batch_of(scores, labels, class_counts, lengths)
     shares = _running_shares(batch)
     pair = shares[:, batch.labels].T[..., None] + shares
-    live = batch.others & batch.running[..., None]
+    live = _pairs(batch) & batch.running[..., None]
     # Both sums hold the same term for a series: sigma(s_k - s_y) and 1 - sigma(s_y - s_k). Where nobody runs, `pair` is 0.
-    terms = batch.ahead.sigmoid() / pair.clamp_min(torch.finfo(pair.dtype).tiny)
+    terms = batch.ahead.sigmoid() / torch.where(live, pair, 1.0)
     return 2 * torch.where(live, terms, 0.0).sum() / len(batch.labels)
 
 
@@ -142,7 +143,7 @@ def _pairs(batch: Batch) -> Bool[Tensor, "batch time classes"]:
 def _running_shares(batch: Batch) -> PerClass:
     """p_k(t) = M_k(t) / M: the share of the training set that is of class k and still runs at t."""
     if len(batch.counts) > 1:
-        return batch.counts / batch.counts[0].sum()
+        return (batch.counts / batch.counts[0].sum()).to(batch.scores)
     time, classes = batch.scores.shape[1:]
     alive = batch.frequencies.new_zeros(classes, time)
     alive = alive.index_add(0, batch.labels, batch.running.to(alive)).T
@@ -151,4 +152,4 @@ def _running_shares(batch: Batch) -> PerClass:
 
 
 def _weight(gamma: float) -> float:
-    return as_number(gamma, name="gamma", low=0.0, remedy="A negative weight would reward a broken constraint.")
+    return as_finite(gamma, name="gamma", low=0.0, remedy="A negative weight would reward a broken constraint.")

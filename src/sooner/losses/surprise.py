@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 _PIECE = 2**18  # entries
 
@@ -22,17 +21,24 @@ def surprise(scores: Float[Tensor, "rows classes"], labels: Int[Tensor, " rows"]
 
 
 class _Surprise(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, labels: Tensor) -> Tensor:
-        ctx.save_for_backward(scores, labels)
+    def forward(scores: Tensor, labels: Tensor) -> Tensor:
         rows = max(1, _PIECE // scores.shape[1])
         pieces = zip(scores.split(rows), labels.split(rows), strict=True)
         return torch.cat([-piece.log_softmax(dim=1).gather(1, label)[:, 0] for piece, label in pieces])
 
     @staticmethod
-    @once_differentiable
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        del output
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
     def backward(ctx: Any, weights: Tensor) -> tuple[Tensor, None]:
         scores, labels = ctx.saved_tensors
         gradient = scores.softmax(dim=1)
-        gradient.scatter_add_(1, labels, gradient.new_full((1, 1), -1.0).expand(len(labels), 1))
-        return gradient.mul_(weights[:, None]), None
+        minus_one = gradient.new_full((1, 1), -1.0).expand(len(labels), 1)
+        if torch.is_grad_enabled():  # a second derivative is wanted: nothing may be overwritten
+            return gradient.scatter_add(1, labels, minus_one) * weights[:, None], None
+        return gradient.scatter_add_(1, labels, minus_one).mul_(weights[:, None]), None

@@ -1,6 +1,7 @@
 """Figures: drawn without a screen, written as PNG."""
 
 from collections.abc import Mapping
+from itertools import cycle
 from pathlib import Path
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -32,7 +33,7 @@ def speed_accuracy(
     figure = Figure(figsize=(7.2, 4.5), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    for (name, curve), colour in zip(curves.items(), COLOURS, strict=False):
+    for (name, curve), colour in zip(curves.items(), cycle(COLOURS), strict=False):
         curve.plot(axes, label=name)
         axes.lines[-1].set(color=colour, linewidth=1.8)
     for label, (time, error) in (points or {}).items():

@@ -29,6 +29,6 @@ def rule_named(name: str) -> type[Rule]:
     >>> rule_named("msprt")
     <class 'sooner.rules.msprt.MSPRT'>
     """
-    if name not in RULES:
+    if not isinstance(name, str) or name not in RULES:
         raise UnknownName("rule", name, RULES)
     return RULES[name]

@@ -17,10 +17,9 @@ import math
 import numpy as np
 
 from sooner.errors import InvalidArgument
-from sooner.inputs import as_nonnegative, as_number, as_tensor, as_whole
+from sooner.inputs import as_between, as_nonnegative, as_real, as_whole
 from sooner.types import ArrayLike, FloatArray
 
-_PROBABILITY = "Error targets are probabilities above 0 and at most 1."
 _CLASSES = "It is the number of classes."
 
 
@@ -30,11 +29,11 @@ def for_pair_errors(alpha: ArrayLike) -> FloatArray:
     Args:
         alpha: K x K, in (0, 1]; its diagonal is ignored.
     """
-    matrix = as_tensor(alpha, name="alpha").detach().cpu().double().numpy().copy()
+    matrix = as_real(alpha, name="alpha")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
         raise InvalidArgument("alpha", "a K x K matrix", f"shape {matrix.shape}", "Entry [l, k] bounds P_l(decide k).")
     np.fill_diagonal(matrix, 1.0)
-    return -np.log(_as_probabilities(matrix, name="alpha"))
+    return 0.0 - np.log(_as_probabilities(matrix, name="alpha"))
 
 
 def for_class_errors(alpha: ArrayLike, *, classes: int) -> FloatArray:
@@ -64,8 +63,8 @@ def for_decision_errors(beta: ArrayLike, *, weights: ArrayLike | None = None, cl
     """
     if (weights is None) == (classes is None):
         raise InvalidArgument("weights", "given, or else `classes`", "both or neither", "Either one tells K.")
-    size = len(as_tensor(weights, name="weights")) if weights is not None else classes
-    size = as_whole(size or 0, name="classes", low=2, remedy=_CLASSES)
+    size = classes if weights is None else len(np.atleast_1d(as_real(weights, name="weights")))
+    size = as_whole(size, name="classes", low=2, remedy=_CLASSES)
     remedy = "Entry [m, k] weighs the error of deciding k although m is true."
     matrix = as_nonnegative(
         np.ones((size, size)) if weights is None else weights, (size, size), name="weights", remedy=remedy
@@ -83,12 +82,7 @@ def error_bounds(threshold: ArrayLike, *, classes: int) -> FloatArray:
     array([[0.    , 0.0067],
            [0.0067, 0.    ]])
     """
-    classes = as_whole(classes, name="classes", low=2, remedy=_CLASSES)
-    given = as_tensor(threshold, name="threshold").detach().cpu().double().numpy()
-    matrix = np.full((classes, classes), given) if given.ndim == 0 else given.copy()
-    np.fill_diagonal(matrix, 0.0)
-    remedy = "Give a number or one entry for each pair of classes."
-    return _off_diagonal(np.exp(-as_nonnegative(matrix, (classes, classes), name="threshold", remedy=remedy)))
+    return _off_diagonal(np.exp(-_as_thresholds(threshold, as_whole(classes, name="classes", low=2, remedy=_CLASSES))))
 
 
 def first_order_times(threshold: ArrayLike, rates: ArrayLike) -> FloatArray:
@@ -99,8 +93,7 @@ def first_order_times(threshold: ArrayLike, rates: ArrayLike) -> FloatArray:
         rates: K x K, entry [k, l] is I_kl (`sooner.data.synthetic` gives it for its processes).
     """
     matrix = _as_rates(rates)
-    bounds = error_bounds(threshold, classes=len(matrix))
-    return _slowest(-np.log(bounds.T, where=~np.eye(len(matrix), dtype=bool), out=np.zeros_like(matrix)), matrix)
+    return _slowest(_as_thresholds(threshold, len(matrix)).T, matrix)
 
 
 def least_mean_times(alpha: float, rates: ArrayLike) -> FloatArray:
@@ -110,29 +103,38 @@ def least_mean_times(alpha: float, rates: ArrayLike) -> FloatArray:
     d(p, q) = p log(p/q) + (1-p) log((1-p)/(1-q)).
 
     Args:
-        alpha: bound on P_l(decide anything but l) for every l, in (0, 1/2).
+        alpha: bound on P_l(decide anything but l) for every l, between 0 and 1/2.
         rates: K x K, entry [k, l] is I_kl.
     """
-    alpha = as_number(alpha, name="alpha", low=math.ulp(0.0), high=0.5, remedy="At 1/2 and above the floor is 0.")
+    alpha = as_between(alpha, name="alpha", low=0.0, high=0.5, remedy="At 1/2 and above the floor is 0.")
     matrix = _as_rates(rates)
     divergence = (1 - 2 * alpha) * (math.log1p(-alpha) - math.log(alpha))
     return _slowest(np.full_like(matrix, divergence), matrix)
 
 
 def _slowest(amounts: FloatArray, rates: FloatArray) -> FloatArray:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        times = _off_diagonal(amounts / rates)
-    slowest: FloatArray = times.max(axis=1)
+    """max over l of amount_kl / I_kl; a ratio that never grows takes for ever, unless nothing is asked of it."""
+    times = np.divide(amounts, rates, out=np.where(amounts > 0, np.inf, 0.0), where=rates > 0)
+    slowest: FloatArray = _off_diagonal(times).max(axis=1)
     return slowest
 
 
 def _as_rates(rates: ArrayLike) -> FloatArray:
-    size = len(as_tensor(rates, name="rates"))
+    size = len(np.atleast_1d(as_real(rates, name="rates")))
     return as_nonnegative(rates, (size, size), name="rates", remedy="Entry [k, l] is the rate of s_k - s_l under k.")
 
 
+def _as_thresholds(threshold: ArrayLike, classes: int) -> FloatArray:
+    matrix = as_real(threshold, name="threshold")
+    matrix = np.full((classes, classes), matrix) if matrix.ndim == 0 else matrix
+    remedy = "Give a number or one entry for each pair of classes."
+    if matrix.shape == (classes, classes):
+        np.fill_diagonal(matrix, 0.0)
+    return as_nonnegative(matrix, (classes, classes), name="threshold", remedy=remedy)
+
+
 def _per_class(value: ArrayLike, classes: int, *, name: str, high: float = 1.0) -> FloatArray:
-    array = as_tensor(value, name=name).detach().cpu().double().numpy()
+    array = as_real(value, name=name)
     if array.shape not in ((), (classes,)):
         raise InvalidArgument(
             name, f"one number or of shape ({classes},)", f"shape {array.shape}", "Give one target for each class."
@@ -144,7 +146,10 @@ def _as_probabilities(array: FloatArray, *, name: str, high: float = 1.0) -> Flo
     outside = ~((array > 0) & (array <= high))
     if outside.any():
         expected = "above 0" if math.isinf(high) else f"above 0 and at most {high:g}"
-        raise InvalidArgument(name, expected, float(array[outside][0]), _PROBABILITY)
+        remedy = (
+            "It bounds a probability of error." if high == 1.0 else "It bounds a weighted sum of error probabilities."
+        )
+        raise InvalidArgument(name, expected, float(array[outside][0]), remedy)
     return array
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sooner.errors import InvalidArgument
-from sooner.inputs import as_nonnegative, as_number, as_tensor
+from sooner.inputs import as_between, as_nonnegative, as_number, as_real, as_tensor
 from sooner.rules.base import Rule, Step, ThresholdRule, leader
 from sooner.scores import log_odds, margin
 from sooner.types import ArrayLike, FloatArray, RuleState, StepFlags, StepLabels, StepScores
@@ -62,7 +62,7 @@ class MSPRT(ThresholdRule):
     def step(self, state: RuleState, scores: StepScores) -> Step:
         """Compare the newest scores with the threshold; nothing needs to be remembered."""
         if isinstance(self.threshold, float):
-            return Step(state, margin(scores) >= self.threshold, leader(scores))
+            return Step(state, margin(scores).double() >= self.threshold, leader(scores))
         if len(self.threshold) != scores.shape[-1]:
             raise InvalidArgument(
                 "scores",
@@ -70,7 +70,7 @@ class MSPRT(ThresholdRule):
                 f"{scores.shape[-1]} classes",
                 "Give a matrix with one row and one column for each class.",
             )
-        return Step(state, *_matrix_test(scores, scores.new_tensor(self.threshold)))
+        return Step(state, *_matrix_test(scores, torch.tensor(self.threshold, device=scores.device)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MSPRT) and np.array_equal(self.threshold, other.threshold)
@@ -104,8 +104,7 @@ class LogOdds(ThresholdRule):
         >>> LogOdds.for_error(0.5)
         LogOdds(threshold=0.0)
         """
-        remedy = "It is a probability of error; both certainty and indifference need no test."
-        alpha = as_number(alpha, name="alpha", low=math.ulp(0.0), high=1 - math.ulp(0.5), remedy=remedy)
+        alpha = as_between(alpha, name="alpha", low=0.0, high=1.0, remedy="It is a probability of error.")
         return cls(math.log1p(-alpha) - math.log(alpha))
 
     @staticmethod
@@ -126,7 +125,7 @@ class LogOdds(ThresholdRule):
 
     def step(self, state: RuleState, scores: StepScores) -> Step:
         """Compare the newest log-odds with the threshold; nothing needs to be remembered."""
-        return Step(state, log_odds(scores) >= self.threshold, leader(scores))
+        return Step(state, log_odds(scores).double() >= self.threshold, leader(scores))
 
 
 @dataclass(frozen=True)
@@ -163,20 +162,20 @@ class ProbabilityThreshold(ThresholdRule):
 
     def step(self, state: RuleState, scores: StepScores) -> Step:
         """Compare the newest posterior with the probability; nothing needs to be remembered."""
-        return Step(state, self.statistic(scores) >= self.probability, leader(scores))
+        return Step(state, self.statistic(scores).double() >= self.probability, leader(scores))
 
 
 def _as_threshold(threshold: ArrayLike) -> float | FloatArray:
     tensor = as_tensor(threshold, name="threshold")
     if tensor.ndim == 0:
-        return as_number(tensor.item(), name="threshold", low=0.0, remedy=_BELOW_ZERO)
+        return as_number(as_real(tensor, name="threshold"), name="threshold", low=0.0, remedy=_BELOW_ZERO) + 0.0
     if tensor.ndim != 2 or len(tensor) != tensor.shape[1] or len(tensor) < 2:
         raise InvalidArgument(
             "threshold", "a number or a K x K matrix", f"shape {tuple(tensor.shape)}", "K is the number of classes."
         )
-    matrix = tensor.detach().cpu().double().numpy().copy()
+    matrix = as_real(tensor, name="threshold")
     np.fill_diagonal(matrix, 0.0)
-    matrix = as_nonnegative(matrix, matrix.shape, name="threshold", remedy=_BELOW_ZERO)
+    matrix = as_nonnegative(matrix, matrix.shape, name="threshold", remedy=_BELOW_ZERO) + 0.0  # no minus zero
     matrix.flags.writeable = False
     return matrix
 
@@ -187,7 +186,7 @@ def _matrix_test(scores: StepScores, threshold: Tensor) -> tuple[StepFlags, Step
     Thresholds are at least 0, so only a class that shares the top score can fire. Candidates are tried in the order of
     their index; a second round happens only where scores tie.
     """
-    ahead = scores.amax(dim=1, keepdim=True) - scores
+    ahead = (scores.amax(dim=1, keepdim=True) - scores).double()
     tied = ahead == 0
     fired = torch.zeros_like(tied[:, 0])
     labels = leader(scores)

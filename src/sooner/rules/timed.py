@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from sooner.errors import InvalidArgument
 from sooner.inputs import as_whole
 from sooner.rules.base import Rule, Step, ThresholdRule, leader
 from sooner.rules.msprt import MSPRT, ProbabilityThreshold
@@ -24,7 +25,7 @@ class FixedTime(ThresholdRule):
     time: float
 
     def __post_init__(self) -> None:
-        if self.time != math.inf:
+        if not (isinstance(self.time, float) and self.time == math.inf):
             remedy = "Times count observations from 1."
             object.__setattr__(self, "time", as_whole(self.time, name="time", low=1, remedy=remedy))
 
@@ -72,6 +73,8 @@ class Patience(Rule):
     def __post_init__(self) -> None:
         remedy = "It is the number of agreeing observations in a row."
         object.__setattr__(self, "count", as_whole(self.count, name="count", low=1, remedy=remedy))
+        if not isinstance(self.rule, Rule):
+            raise InvalidArgument("rule", "a rule, for example MSPRT(2.0)", repr(self.rule), "Make one of it first.")
 
     @classmethod
     def examples(cls) -> Iterator["Patience"]:
