@@ -101,15 +101,17 @@ def nga_lsel(
 def class_costs(costs: ArrayLike | None, batch: Batch) -> Costs:
     """Costs of shape (classes,) on the batch's device; ones where none were given."""
     classes = batch.scores.shape[2]
-    return _as_costs(
-        torch.ones(classes) if costs is None else costs, (classes,), batch, "Give one cost for each class."
-    )
+    if costs is None:
+        return batch.scores.new_ones(classes)
+    return _as_costs(costs, (classes,), batch, "Give one cost for each class.")
 
 
 def cost_matrix(costs: ArrayLike | None, batch: Batch) -> CostMatrix:
-    """A fresh matrix of costs on the batch's device, row the true class, its diagonal zero; else ones where none were given."""
+    """A matrix of costs on the batch's device, row the true class, its diagonal zero; ones where none were given."""
     classes = batch.scores.shape[2]
-    given = torch.ones(classes, classes) if costs is None else as_tensor(costs, name="costs").clone()
+    if costs is None:
+        return 1 - torch.eye(classes).to(batch.scores)
+    given = as_tensor(costs, name="costs").clone()
     if given.shape == (classes, classes):
         given.fill_diagonal_(0)
     return _as_costs(given, (classes, classes), batch, "Give one cost for each pair of classes.")
