@@ -8,4 +8,5 @@ from sooner import losses as losses
 from sooner import models as models
 from sooner import rules as rules
 from sooner import scores as scores
+from sooner import settings as settings
 from sooner import types as types

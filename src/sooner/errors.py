@@ -50,3 +50,27 @@ class LawBroken(SoonerError, AssertionError):
     def __init__(self, subject: object, law: str, evidence: str) -> None:
         super().__init__(f"{subject!r} breaks the law {law!r}: {evidence}")
         self.law = law
+
+
+class TrainingDiverged(SoonerError, ArithmeticError):
+    """The loss is no longer a number; the message says where, and what to try."""
+
+    def __init__(self, step: int, terms: dict[str, float], series: list[int], *, stage: str, lr: float) -> None:
+        said = ", ".join(f"{name} = {value:g}" for name, value in terms.items())
+        shown = ", ".join(map(str, series[:5])) + (f" and {len(series) - 5} more" if len(series) > 5 else "")
+        super().__init__(
+            f"The loss at step {step} is not finite ({said}) on {stage} series {shown}. Try a learning rate below {lr:g}, "
+            "gradient clipping, or another loss: LSIF, LSIFwC and BARR overflow by definition."
+        )
+        self.step = step
+        self.series = series
+
+
+class NoTrialFinished(SoonerError, RuntimeError):
+    """Every trial was pruned or diverged, so there is no best one."""
+
+    def __init__(self, study: str, trials: int) -> None:
+        super().__init__(
+            f"None of the {trials} trial(s) of study {study!r} came to its end. Search lower learning rates, add gradient "
+            'clipping, or prune less (pruner="none").'
+        )

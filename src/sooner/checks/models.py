@@ -137,7 +137,7 @@ def gradient_reaches_every_parameter(model: Model, case: ModelCase) -> str | Non
     """Every parameter that can be trained is reached by the gradient of the logits (and of the model's own statistic)."""
     model.train()
     model.zero_grad()
-    windows = model(case.observations, case.lengths)
+    windows = model(case.observations)
     if not windows.logits.requires_grad:
         return "the logits carry no gradient" if any(p.requires_grad for p in model.parameters()) else None
     generator = torch.Generator().manual_seed(case.seed)
@@ -145,7 +145,9 @@ def gradient_reaches_every_parameter(model: Model, case: ModelCase) -> str | Non
     if windows.halting is not None:
         value = value + (windows.halting * torch.randn(windows.halting.shape, generator=generator)).sum()
     value.backward()
-    still = [name for name, p in model.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
+    learning = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    still = [name for name, p in learning.items() if p.grad is None or not p.grad.any()]
+    still = [name for name in still if name not in model.unreached_parameters()]
     # A series of one observation has no recurrence, so the shortest case says nothing.
     return f"no gradient at {', '.join(still)}" if still and case.observations.shape[1] > 2 else None
 

@@ -18,9 +18,11 @@ from sooner.inputs import as_tensor, as_whole
 from sooner.scores import m_tandem, m_tandem_oblivion
 from sooner.types import (
     ArrayLike,
+    Labels,
     Lengths,
     LiveState,
     Observations,
+    Scalar,
     Scores,
     StepObservations,
     StepScores,
@@ -93,6 +95,19 @@ class Model(nn.Module, ABC):
     def scores(self, observations: Observations, lengths: Lengths | None = None) -> Scores:
         """The scores after each observation."""
         return FORMULAS[self.formula](self(observations, lengths).logits, log_prior=self.log_prior)
+
+    def training_windows(self, observations: Observations, lengths: Lengths | None) -> tuple[Windows, Lengths | None]:
+        """What training looks at, and the lengths that hold there: `forward`, unless the model is trained at a part of it."""
+        return self(observations, lengths), lengths
+
+    def own_loss(self, observations: Observations, labels: Labels, lengths: Lengths | None) -> Scalar | None:
+        """The loss of a model that brings one of its own; None for those that are trained by losses on scores and windows."""
+        del observations, labels, lengths
+        return None
+
+    def unreached_parameters(self) -> tuple[str, ...]:
+        """Names of parameters that neither logits nor the model's own statistic depend on, for a reason; usually none."""
+        return ()
 
     def bytes_per_stream(self) -> int:
         """The memory that one live series takes."""

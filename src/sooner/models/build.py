@@ -1,0 +1,44 @@
+"""From settings to a model."""
+
+from sooner.models.base import Model
+from sooner.models.earliest import Earliest
+from sooner.models.encoders import encoder_named
+from sooner.models.pooling import Pooling
+from sooner.models.recurrent import Recurrent
+from sooner.settings import ModelSettings
+from sooner.types import ArrayLike
+
+
+def build_model(
+    settings: ModelSettings, features: tuple[int, ...], classes: int, *, log_prior: ArrayLike | None = None
+) -> Model:
+    """The model that the settings describe, untrained.
+
+    LSTM-s and LSTM-m are recurrent models with cell "lstm" and full memory; their losses make them what they are.
+
+    Args:
+        settings: the `model` table.
+        features: the shape of one observation.
+        classes: K.
+        log_prior: (classes,), the log frequencies of the training set; used where the settings say "corrected".
+
+    >>> build_model(ModelSettings(order=3, hidden=8), (2,), 5).order
+    3
+    """
+    prior = log_prior if settings.prior == "corrected" else None
+    if settings.name == "earliest":
+        return Earliest(features, classes, hidden=settings.hidden, penalty=settings.penalty, log_prior=prior)
+    if settings.name == "pooling":
+        return Pooling(features, classes, stem="embedding", log_prior=prior)
+    encoder = None if settings.encoder == "none" else encoder_named(settings.encoder, features, width=settings.width)
+    return Recurrent(
+        features,
+        classes,
+        hidden=settings.hidden,
+        order=None if settings.order == "full" else settings.order,
+        cell=settings.cell,
+        activation=settings.activation,
+        formula=settings.formula,
+        log_prior=prior,
+        encoder=encoder,
+    )

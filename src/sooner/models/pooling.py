@@ -1,0 +1,403 @@
+"""The pooling integrator, for many noisy views of one thing: maps add up over time, not vectors.
+
+Each observation gives a map of local features. The maps of a series are accumulated place by place, and a convolutional
+classifier reads the accumulated map after each observation. Nothing is lost between views but their order, which says
+nothing when they are independent given the thing.
+
+========== ==========================================================================
+symbol     meaning
+========== ==========================================================================
+m(t)       (channels, height, width), the map of observation t: affine in it, or a table
+A(t)       max of m(1..t), or the sum of sigmoid(g(u)) m(u) over u = 1..t
+z(t)       classifier(A(t)), the logits after observation t
+========== ==========================================================================
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor, nn
+from torch.nn.functional import glu
+
+from sooner.errors import InvalidArgument, UnknownName
+from sooner.inputs import as_lengths, as_tensor, as_whole, running, without_padding
+from sooner.models.base import LiveStep, Model
+from sooner.types import ArrayLike, Lengths, LiveState, Observations, StepObservations, Windows
+
+_MOMENTS = 4  # times of each series that a training step looks at
+
+Frames = Shaped[Tensor, "batch time channels height width"]
+Maps = Float[Tensor, "rows depth height width"]
+MapSeries = Float[Tensor, "batch moments depth height width"]
+Segments = Int[Tensor, "batch time"]
+Moments = Int[Tensor, "batch moments"]
+
+_ROWS = 256
+"""Maps that the classifier reads at once: more would only leave the processor's cache."""
+_LEVELS = 256
+"""The values of an 8-bit pixel."""
+
+
+class Accumulation(ABC):
+    """How maps become one: commutative and associative, with a neutral element."""
+
+    parts: int
+    """How many channels a stem gives for one channel of the map."""
+    neutral: float
+    reduce: str
+    """The name of the reduction for `torch.scatter_reduce`."""
+
+    @staticmethod
+    @abstractmethod
+    def contribution(raw: Tensor) -> Tensor:
+        """What a stem's output, channels on axis 1, adds to the map."""
+
+    @staticmethod
+    @abstractmethod
+    def repeated(value: Tensor, counts: Tensor) -> Tensor:
+        """The same contribution accumulated `counts` times, 0 included."""
+
+    @staticmethod
+    @abstractmethod
+    def combine(one: Tensor, other: Tensor) -> Tensor:
+        """Two accumulated maps as one."""
+
+    @staticmethod
+    @abstractmethod
+    def cumulate(maps: Tensor) -> Tensor:
+        """All accumulated maps along axis 1."""
+
+    @staticmethod
+    @abstractmethod
+    def read(maps: Tensor) -> Tensor:
+        """What the classifier sees of an accumulated map."""
+
+
+class Maximum(Accumulation):
+    """A(t) = max of m(1..t): a view that shows nothing at a place takes nothing away, and one seen twice counts once."""
+
+    parts, neutral, reduce = 1, -torch.inf, "amax"
+
+    @staticmethod
+    def contribution(raw: Tensor) -> Tensor:
+        """The output itself."""
+        return raw
+
+    @staticmethod
+    def repeated(value: Tensor, counts: Tensor) -> Tensor:
+        """The value wherever it came at all."""
+        return torch.where(counts > 0, value, -torch.inf)
+
+    @staticmethod
+    def combine(one: Tensor, other: Tensor) -> Tensor:
+        """The larger."""
+        return torch.maximum(one, other)
+
+    @staticmethod
+    def cumulate(maps: Tensor) -> Tensor:
+        """Running maxima."""
+        return maps.cummax(dim=1).values
+
+    @staticmethod
+    def read(maps: Tensor) -> Tensor:
+        """The map itself."""
+        return maps
+
+
+class GatedSum(Accumulation):
+    """A(t) = sum of sigmoid(g(u)) m(u): evidence adds up, and a learned gate leaves out what shows nothing."""
+
+    parts, neutral, reduce = 2, 0.0, "sum"
+
+    @staticmethod
+    def contribution(raw: Tensor) -> Tensor:
+        """One half of the output, times the sigmoid of the other."""
+        return glu(raw, dim=1)
+
+    @staticmethod
+    def repeated(value: Tensor, counts: Tensor) -> Tensor:
+        """The value times the count."""
+        return value * counts
+
+    @staticmethod
+    def combine(one: Tensor, other: Tensor) -> Tensor:
+        """The sum."""
+        return one + other
+
+    @staticmethod
+    def cumulate(maps: Tensor) -> Tensor:
+        """Running sums."""
+        return maps.cumsum(dim=1)
+
+    @staticmethod
+    def read(maps: Tensor) -> Tensor:
+        """asinh of the map less its mean over places: linear where little was seen, logarithmic where much was.
+
+        What all places have in common, t blank frames for example, would soon be larger than all that they show.
+        """
+        return torch.asinh(maps - maps.mean(dim=(-2, -1), keepdim=True))
+
+
+ACCUMULATIONS: Mapping[str, Accumulation] = {"max": Maximum(), "sum": GatedSum()}
+
+
+class Stem(nn.Module, ABC):
+    """From frames to maps.
+
+    Args:
+        width: the channels of a map.
+        how: the accumulation that the maps are for.
+    """
+
+    def __init__(self, width: int, how: Accumulation) -> None:
+        super().__init__()
+        self.width = width
+        self.how = how
+
+    @abstractmethod
+    def forward(self, frames: Shaped[Tensor, "rows channels height width"]) -> Maps:
+        """The contribution of each frame."""
+
+    @abstractmethod
+    def accumulate(self, frames: Frames, segments: Segments, moments: int) -> MapSeries:
+        """The frames of each segment 0..moments-1 accumulated, but not yet across segments; frames beyond are not read."""
+
+
+class Convolution(Stem):
+    """m(t) by one 3x3 convolution; the maximum, or the gate, is what is not linear. 8-bit pixels are read as x/127.5 - 1."""
+
+    def __init__(self, channels: int, width: int, how: Accumulation) -> None:
+        super().__init__(width, how)
+        self.convolution = nn.Conv2d(channels, how.parts * width, 3, padding=1)
+
+    def forward(self, frames: Shaped[Tensor, "rows channels height width"]) -> Maps:
+        """The contribution of each frame."""
+        pixels = frames.to(self.convolution.weight.dtype)
+        pixels = pixels / 127.5 - 1 if frames.dtype == torch.uint8 else pixels
+        return self.how.contribution(self.convolution(pixels))
+
+    def accumulate(self, frames: Frames, segments: Segments, moments: int) -> MapSeries:
+        """One map a frame, then one a segment."""
+        series, time = (segments < moments).nonzero(as_tuple=True)
+        maps = self(frames[series, time])
+        empty = maps.new_full((len(frames) * moments, maps[0].numel()), self.how.neutral)
+        target = (series * moments + segments[series, time])[:, None].expand(-1, empty.shape[1])
+        reduced: Tensor = empty.scatter_reduce(0, target, maps.flatten(1), self.how.reduce)
+        return reduced.view(len(frames), moments, *maps.shape[1:])
+
+
+class Embedding(Stem):
+    """m(t) by a learned table of the 8-bit values round(127.5 (x + 1)), one for each channel of the frame.
+
+    A table tells 254 from 255 as easily as black from white, which no small convolution does: where 255 means "not shown",
+    that is what counts. Values outside of -1..1 are read as the nearest end; frames of type uint8 are read as they are.
+    The table starts as random slopes and a little noise: from noise alone, the first hundred steps learn far less.
+    """
+
+    def __init__(self, channels: int, width: int, how: Accumulation) -> None:
+        super().__init__(channels * width, how)
+        levels = torch.linspace(-1, 1, _LEVELS).repeat(channels)[:, None]
+        slopes = torch.randn(how.parts * width)
+        self.table = nn.Parameter(levels * slopes + 0.1 * torch.randn(len(levels), len(slopes)))
+
+    def forward(self, frames: Shaped[Tensor, "rows channels height width"]) -> Maps:
+        """The contribution of each frame."""
+        first = torch.arange(frames.shape[1], device=frames.device)[:, None, None] * _LEVELS
+        return _channels_first(self.how.contribution(self.table)[_levels(frames).long() + first])
+
+    def accumulate(self, frames: Frames, segments: Segments, moments: int) -> MapSeries:
+        """One look-up for each pixel that differs from the commonest level; those at that level are only counted.
+
+        So the cost is that of what the frames show, not of their size: 15 pixels of 784, for example.
+        """
+        batch, _, *shape = frames.shape
+        levels = _levels(frames).flatten(2)
+        sites = levels.shape[2]
+        commonest = levels[:, 0].flatten().bincount(minlength=_LEVELS).argmax()
+        series, time, site = ((levels != commonest) & (segments < moments)[..., None]).nonzero(as_tuple=True)
+        target = (series * moments + segments[series, time]) * sites + site
+        frames_in = (segments[..., None] == torch.arange(moments, device=segments.device)).sum(dim=1)
+        others_in = target.bincount(minlength=batch * moments * sites).view(batch, moments, sites)
+        table = self.how.contribution(self.table)
+        first = torch.arange(shape[0], device=table.device).repeat_interleave(sites // shape[0]) * _LEVELS
+        common = self.how.repeated(table[commonest + first], (frames_in[..., None] - others_in)[..., None])
+        seen = table[levels[series, time, site].long() + first[site]]
+        reduced = common.flatten(0, 2).scatter_reduce(0, target[:, None].expand_as(seen), seen, self.how.reduce)
+        maps = _channels_first(reduced.view(batch * moments, *shape, -1))
+        return maps.view(batch, moments, *maps.shape[1:])
+
+
+STEMS: Mapping[str, type[Convolution] | type[Embedding]] = {"convolution": Convolution, "embedding": Embedding}
+
+
+class Pooling(Model):
+    """Maps of the observations accumulated place by place, and a convolutional classifier of the accumulated map.
+
+    It has full memory and no sense of order: permuting earlier observations changes nothing but rounding. A live series
+    takes one map. Train it through `logits_at`, at a few times of each series: neighbouring times say nearly the same.
+
+    Args:
+        features: (height, width) or (channels, height, width).
+        classes: K.
+        accumulate: "max" or "sum", see `Maximum` and `GatedSum`.
+        stem: "convolution" or "embedding", see `Convolution` and `Embedding`.
+        channels: those of the map; with "embedding", for each channel of an observation.
+        widths: the channels of the classifier's layers; each one halves height and width.
+        log_prior: (classes,), subtracted once; by default nothing is.
+
+    >>> model = Pooling((28, 28), 10, stem="embedding")
+    >>> model(torch.zeros(2, 5, 28, 28)).logits.shape
+    torch.Size([2, 1, 5, 10])
+    """
+
+    def __init__(
+        self,
+        features: tuple[int, ...],
+        classes: int,
+        *,
+        accumulate: str = "max",
+        stem: str = "convolution",
+        channels: int = 16,
+        widths: tuple[int, ...] = (32, 64, 128),
+        log_prior: ArrayLike | None = None,
+    ) -> None:
+        super().__init__(features, classes, log_prior=log_prior)
+        if len(self.features) not in (2, 3):
+            remedy = "What is pooled is a map, place by place."
+            raise InvalidArgument("features", "(height, width) or (channels, height, width)", features, remedy)
+        if accumulate not in ACCUMULATIONS:
+            raise UnknownName("accumulate", accumulate, ACCUMULATIONS)
+        if stem not in STEMS:
+            raise UnknownName("stem", stem, STEMS)
+        self.frame = (1, *self.features)[-3:]
+        width = as_whole(channels, name="channels", low=1, remedy="It is the number of channels of the map.")
+        self.how = ACCUMULATIONS[accumulate]
+        self.stem = STEMS[stem](self.frame[0], width, self.how)
+        self.map = (self.stem.width, *self.frame[1:])
+        self.classifier = _classifier(self.map, widths, self.classes)
+
+    @classmethod
+    def examples(cls) -> Iterator["Pooling"]:
+        """Both accumulations of both stems, on gray and on coloured frames."""
+        yield cls((6, 6), 3, channels=4, widths=(8,))
+        yield cls((2, 5, 6), 3, accumulate="sum", channels=4, widths=(8, 8))
+        yield cls((2, 5, 6), 3, stem="embedding", channels=4, widths=(8,), log_prior=[-1.0, -2.0, -0.5])
+        yield cls((6, 6), 4, accumulate="sum", stem="embedding", channels=4, widths=(8, 8))
+
+    def forward(self, observations: Observations, lengths: Lengths | None = None) -> Windows:
+        """The logits after each observation: one window as long as the batch. Zero beyond a series' own length."""
+        frames, ends = self._frames(observations, lengths)
+        live = running(ends, frames.shape[1])
+        times = torch.arange(1, frames.shape[1] + 1, device=ends.device)
+        maps = self._maps_at(frames, torch.minimum(times, ends[:, None]))
+        read = self._classify(maps.flatten(0, 1), live.flatten().nonzero()[:, 0])
+        return Windows(read.view(*live.shape, -1)[:, None])
+
+    def logits_at(
+        self, observations: Observations, times: ArrayLike, lengths: Lengths | None = None
+    ) -> Float[Tensor, "batch moments classes"]:
+        """The logits that `forward` gives at some times only, at the cost of those: what training needs.
+
+        Args:
+            observations: (batch, time, *features).
+            times: (batch, moments), or (moments,) for all series alike; from 1 to the series' own length, in any order.
+            lengths: (batch,).
+        """
+        frames, ends = self._frames(observations, lengths)
+        moments, order = _as_times(times, ends).sort(dim=1)
+        rows = self._maps_at(frames, moments).flatten(0, 1)
+        logits = self._classify(rows, torch.arange(len(rows), device=rows.device)).view(*moments.shape, -1)
+        return logits.gather(1, order.argsort(dim=1)[..., None].expand_as(logits))
+
+    def training_windows(self, observations: Observations, lengths: Lengths | None) -> tuple[Windows, Lengths | None]:
+        """Logits at a few times of each series, drawn anew, as many short ones as long ones: reading every map would not pay."""
+        ends = as_lengths(lengths, observations, time=observations.shape[1])
+        chance = torch.rand(len(ends), _MOMENTS, device=ends.device)
+        times = (ends[:, None] + 1.0).pow(chance).floor().long().clamp_min(1).minimum(ends[:, None])
+        return Windows(self.logits_at(observations, times.sort(dim=1).values, lengths)[:, None]), None
+
+    def init(self, streams: int) -> LiveState:
+        """Maps on which nothing was accumulated yet."""
+        like = next(self.parameters())
+        return (like.new_full((streams, *self.map), self.how.neutral),)
+
+    def step(self, state: LiveState, observation: StepObservations) -> LiveStep:
+        """Accumulate one more map of each live series, and read it."""
+        self.check_observations(observation, leading=1)
+        frames = _finite(observation.flatten(1), observation.new_ones(len(observation), dtype=torch.bool))
+        maps = self.how.combine(state[0], self.stem(frames.reshape(-1, *self.frame)))
+        logits = self._read(maps)
+        return LiveStep((maps,), logits if self.log_prior is None else logits - self.log_prior)
+
+    def _frames(self, observations: Observations, lengths: Lengths | None) -> tuple[Frames, Lengths]:
+        self.check_observations(observations, leading=2)
+        batch, time = observations.shape[:2]
+        ends = as_lengths(lengths, observations, time=time)
+        return _finite(observations.flatten(2), running(ends, time)).reshape(batch, time, *self.frame), ends
+
+    def _maps_at(self, frames: Frames, moments: Moments) -> MapSeries:
+        """The accumulated maps at ascending times: first between neighbouring times, then across them."""
+        times = torch.arange(1, frames.shape[1] + 1, device=moments.device).expand(len(frames), -1)
+        segments = torch.searchsorted(moments.contiguous(), times.contiguous())
+        return self.how.cumulate(self.stem.accumulate(frames, segments, moments.shape[1]))
+
+    def _classify(self, maps: Maps, rows: Int[Tensor, " live"]) -> Float[Tensor, "rows classes"]:
+        """The logits of the live rows; those of others are zero."""
+        # In training, batch norm is to see all of them at once.
+        logits = [self._read(maps[part]) for part in rows.split(len(rows) if self.training else _ROWS)]
+        return maps.new_zeros(len(maps), self.classes).index_copy(0, rows, torch.cat(logits))
+
+    def _read(self, maps: Maps) -> Float[Tensor, "rows classes"]:
+        # Channels last is what convolutions and pooling on a CPU are nearly twice as fast with.
+        seen = self.how.read(maps).contiguous(memory_format=torch.channels_last)
+        return self.classifier(seen)  # type: ignore[no-any-return]
+
+
+def _classifier(shape: tuple[int, ...], widths: tuple[int, ...], classes: int) -> nn.Sequential:
+    """Convolution, norm, ReLU and pooling for each width, then one linear layer on at most 4x4 places.
+
+    The norm of a batch, not of a single map: over all channels that one learned nothing from sparse frames, and channel by
+    channel it would hide how much a map shows, which is what confidence is made of. Rows of padding are never read.
+    """
+    entering, height, width = shape
+    layers = nn.Sequential()
+    for size in widths:
+        leaving = as_whole(size, name="widths", low=1, remedy="It holds the channels of the classifier's layers.")
+        layers.extend([nn.Conv2d(entering, leaving, 3, padding=1, bias=False), nn.BatchNorm2d(leaving), nn.ReLU()])
+        layers.append(nn.MaxPool2d(2, ceil_mode=True))
+        entering, height, width = leaving, -(-height // 2), -(-width // 2)
+    places = (min(height, 4), min(width, 4))
+    head = nn.Linear(entering * places[0] * places[1], classes)
+    return layers.extend([nn.AdaptiveAvgPool2d(places), nn.Flatten(), head])
+
+
+def _finite(flat: Shaped[Tensor, "*rows pixels"], live: Tensor) -> Tensor:
+    """A table would give a missing value some level in silence, so it is refused here; padding becomes zero."""
+    return without_padding(flat, live, name="observations") if flat.is_floating_point() else flat
+
+
+def _levels(frames: Tensor) -> Tensor:
+    return frames if frames.dtype == torch.uint8 else ((frames + 1) * 127.5).round().clamp(0, 255).to(torch.uint8)
+
+
+def _channels_first(maps: Float[Tensor, "rows channels height width parts"]) -> Maps:
+    return maps.permute(0, 1, 4, 2, 3).flatten(1, 2)
+
+
+def _as_times(times: ArrayLike, ends: Lengths) -> Moments:
+    moments = as_tensor(times, name="times").to(ends.device)
+    if moments.ndim == 1:
+        moments = moments.expand(len(ends), -1)
+    if moments.ndim != 2 or len(moments) != len(ends) or moments.shape[1] == 0:
+        expected, got = f"of shape (batch, moments) = ({len(ends)}, ...)", f"shape {tuple(moments.shape)}"
+        raise InvalidArgument("times", expected, got, "Give at least one time for each series.")
+    if moments.is_floating_point() or moments.is_complex() or moments.dtype == torch.bool:
+        raise InvalidArgument("times", "whole numbers", f"dtype {moments.dtype}", "Convert them to int64.")
+    outside = (moments < 1) | (moments > ends[:, None])
+    if bool(outside.any()):
+        series, moment = outside.nonzero()[0].tolist()
+        expected = f"in 1..{int(ends[series])}, the length of series {series}"
+        raise InvalidArgument("times", expected, int(moments[series, moment]), "Times count observations from 1.")
+    return moments.long()

@@ -1,0 +1,343 @@
+"""Settings: one TOML file becomes frozen records that are right once they exist.
+
+    [model]
+    name = "recurrent"
+    order = 15                  # or "full"
+
+    [loss.weights]
+    multiplet = 1.0
+    lsel = 10.0
+
+    [optimizer]
+    name = "rmsprop"
+    lr = 1e-4
+
+    [training]
+    iterations = 5000
+
+Every key has a default, and a key that nobody knows is an error that offers the nearest one. A `[search]` table may stand
+beside them: it belongs to `sooner.tune`.
+"""
+
+import json
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from numbers import Real
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from sooner.errors import InvalidArgument, UnknownName
+from sooner.inputs import as_number, as_whole
+
+SettingsDict: TypeAlias = dict[str, dict[str, Any]]
+
+LOSS_NAMES = (
+    *("barr", "c_logistic", "cost_sensitive_lsel", "dskl", "lllr", "logistic", "logistic_c", "lscel", "lsel", "lsif"),
+    *("lsif_halved", "lsifwc", "modified_logistic", "modified_lsel", "multiplet", "nga_lsel", "ranking_margin"),
+    "ranking_score",
+)
+"""The names of `sooner.losses.LOSSES`; settings lie below the losses and may not ask them, so a test compares the two."""
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """What the model is.
+
+    Args:
+        name: which one.
+        hidden: the size of its state.
+        order: N, the earlier observations a window holds, or "full" for full memory.
+        cell: "peephole", "lstm" or "gru".
+        activation: "tanh" or "b2bsqrt".
+        formula: "m_tandem" or "m_tandem_oblivion".
+        prior: "kept" leaves the training set's prior in the scores, "corrected" subtracts its logarithm.
+        encoder: "none", or what reads each observation first: "dense", "resnet_small" or "resnet110".
+        width: the number of features that the encoder gives.
+        penalty: of "earliest", the price of waiting.
+    """
+
+    name: str = "recurrent"
+    hidden: int = 64
+    order: int | Literal["full"] = "full"
+    cell: str = "peephole"
+    activation: str = "tanh"
+    formula: str = "m_tandem"
+    prior: str = "kept"
+    encoder: str = "none"
+    width: int = 128
+    penalty: float = 0.01
+
+    def __post_init__(self) -> None:
+        _check_choice(self, "model.name", ("recurrent", "earliest", "pooling"))
+        _check_whole(self, "model.hidden", 1, "It is the size of the model's state.")
+        _check_whole(self, "model.order", 0, "It is the number of earlier observations a window holds.", word="full")
+        _check_choice(self, "model.cell", ("peephole", "lstm", "gru"))
+        _check_choice(self, "model.activation", ("tanh", "b2bsqrt"))
+        _check_choice(self, "model.formula", ("m_tandem", "m_tandem_oblivion"))
+        _check_choice(self, "model.prior", ("kept", "corrected"))
+        _check_choice(self, "model.encoder", ("none", "dense", "resnet_small", "resnet110"))
+        _check_whole(self, "model.width", 1, "It is the number of features of an encoded observation.")
+        _check_number(self, "model.penalty", "It is the price of waiting.")
+
+
+@dataclass(frozen=True)
+class LossSettings:
+    """What is minimised: the weighted sum of losses.
+
+    Args:
+        weights: of each loss by its name in `sooner.losses`.
+        gamma: the weight of the constraint inside `lsifwc` and `barr`.
+        costs: of classes, for `cost_sensitive_lsel`: "uniform", "inverse_frequency" or "effective_number".
+        beta: of "effective_number".
+    """
+
+    weights: Mapping[str, float] = field(default_factory=lambda: {"multiplet": 1.0, "lsel": 1.0}, hash=False)
+    gamma: float = 1.0
+    costs: str = "uniform"
+    beta: float = 0.9999
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", _as_weights(self.weights))
+        _check_number(self, "loss.gamma", "A negative weight would reward a broken constraint.")
+        _check_choice(self, "loss.costs", ("uniform", "inverse_frequency", "effective_number"))
+        _check_number(self, "loss.beta", "0 weighs classes alike, 1 by inverse frequency.", high=1.0)
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """How it is minimised.
+
+    Args:
+        name: "adamw" and "sgdw" (weight decay apart from the gradient), or "rmsprop" (weight decay within it).
+        lr: the learning rate.
+        weight_decay: how strongly weights are pulled to zero.
+        momentum: of "sgdw"; the others go without.
+    """
+
+    name: str = "adamw"
+    lr: float = 1e-3
+    weight_decay: float = 1e-4
+    momentum: float = 0.9
+
+    def __post_init__(self) -> None:
+        _check_choice(self, "optimizer.name", ("adamw", "sgdw", "rmsprop"))
+        _check_number(self, "optimizer.lr", "A learning rate is a small number such as 1e-3.", above_zero="strictly")
+        _check_number(self, "optimizer.weight_decay", "It pulls weights to zero.")
+        _check_number(self, "optimizer.momentum", "It is the share of the last step that is kept.", high=1.0)
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How long, and with what care.
+
+    Args:
+        batch_size: series in a step.
+        iterations: steps in all.
+        validate_every: steps between two validations; the last step is always followed by one.
+        patience: stop after so many validations in a row without a new best, or "none" to go on to the end.
+        gradient_clip: the largest norm of a gradient, or "none".
+        precision: "32", "bf16-mixed" or "16-mixed".
+        seed: of the order of the series and of every random number in the model's forward pass.
+        device: "auto", "cpu", "cuda" or "mps".
+    """
+
+    batch_size: int = 128
+    iterations: int = 1000
+    validate_every: int = 50
+    patience: int | Literal["none"] = "none"
+    gradient_clip: float | Literal["none"] = "none"
+    precision: str = "32"
+    seed: int = 0
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        _check_whole(self, "training.batch_size", 1, "It is the number of series in a step.")
+        _check_whole(self, "training.iterations", 1, "It is the number of steps in all.")
+        _check_whole(self, "training.validate_every", 1, "It is the number of steps between validations.")
+        _check_whole(self, "training.patience", 1, "It is a number of validations.", word="none")
+        remedy = "It is the largest norm a gradient may have."
+        _check_number(self, "training.gradient_clip", remedy, above_zero="strictly", word="none")
+        _check_choice(self, "training.precision", ("32", "bf16-mixed", "16-mixed"))
+        _check_whole(self, "training.seed", 0, "The same seed gives the same run.")
+        _check_choice(self, "training.device", ("auto", "cpu", "cuda", "mps"))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All of it, one record for each table of the file."""
+
+    model: ModelSettings = field(default_factory=ModelSettings)
+    loss: LossSettings = field(default_factory=LossSettings)
+    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+
+
+_TABLES = {"model": ModelSettings, "loss": LossSettings, "optimizer": OptimizerSettings, "training": TrainingSettings}
+_ELSEWHERE = ("search",)
+
+
+def read_settings(path: str | PathLike[str]) -> Settings:
+    """The settings of a TOML file."""
+    return settings_from_dict(read_tables(path))
+
+
+def read_tables(path: str | PathLike[str]) -> dict[str, Any]:
+    """What a TOML file holds, unchecked but for its syntax."""
+    name = Path(path).name
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidArgument(name, "a TOML file", f"a slip: {error}", "Correct it there.") from None
+    except UnicodeDecodeError:
+        raise InvalidArgument(name, "a TOML file", "bytes that are not UTF-8", "Save it as UTF-8 text.") from None
+    except OSError as error:
+        raise InvalidArgument(name, "a file that can be read", error.strerror, f"Looked for {path}.") from None
+
+
+def settings_from_dict(tables: Mapping[str, Any]) -> Settings:
+    """The settings of a mapping from tables to their keys; what is left out keeps its default.
+
+    >>> settings_from_dict({"model": {"order": 5}}).model.order
+    5
+    >>> settings_from_dict({"model": {"oder": 5}})
+    Traceback (most recent call last):
+    sooner.errors.UnknownName: `key in [model]` must be one of 'activation', ..., got 'oder'. Did you mean 'order'?
+    """
+    for name in tables:
+        if name not in (*_TABLES, *_ELSEWHERE):
+            raise UnknownName("table", str(name), (*_TABLES, *_ELSEWHERE))
+    return Settings(**{name: _table(name, tables[name]) for name in _TABLES if name in tables})
+
+
+def to_dict(settings: Settings) -> SettingsDict:
+    """The inverse of `settings_from_dict`, every key written out."""
+    return {name: {key: _plain(getattr(table, key)) for key in _keys(type(table))} for name, table in _each(settings)}
+
+
+def changed(settings: Settings, values: Mapping[str, Any]) -> Settings:
+    """The settings with other values under dotted keys.
+
+    >>> changed(Settings(), {"loss.weights.lsel": 10.0, "model.order": 3}).loss.weights["lsel"]
+    10.0
+    """
+    tables: dict[str, Any] = to_dict(settings)
+    for dotted, value in values.items():
+        *path, key = dotted.split(".")
+        place = tables
+        for name in path:
+            place = place.setdefault(name, {})
+            if not isinstance(place, dict):
+                raise UnknownName("setting", dotted, _dotted(settings))
+        place[key] = value
+    return settings_from_dict(tables)
+
+
+def write_toml(settings: Settings, path: str | PathLike[str]) -> None:
+    """Write a file from which `read_settings` reads the same settings."""
+    Path(path).write_text(to_toml(settings), encoding="utf-8")
+
+
+def to_toml(settings: Settings) -> str:
+    """The settings as TOML, every key written out."""
+    tables = to_dict(settings)
+    weights = tables["loss"].pop("weights")
+    return "\n".join(_toml_table(*item) for item in {**tables, "loss.weights": weights}.items())
+
+
+def _toml_table(name: str, table: Mapping[str, Any]) -> str:
+    # Strings and numbers look the same in JSON and in TOML, and nothing else occurs: no need for another package.
+    rows = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in table.items()]
+    return f"[{name}]\n{''.join(rows)}"
+
+
+def _table(name: str, table: Any) -> Any:
+    if not isinstance(table, Mapping):
+        raise InvalidArgument(name, "a table", repr(table), f"Write [{name}] on a line of its own, its keys below.")
+    kind = _TABLES[name]
+    for key in table:
+        if key not in _keys(kind):
+            raise UnknownName(f"key in [{name}]", str(key), _keys(kind))
+    return kind(**table)
+
+
+def _keys(kind: type[Any]) -> list[str]:
+    return [each.name for each in fields(kind)]
+
+
+def _each(settings: Settings) -> Iterator[tuple[str, Any]]:
+    return ((name, getattr(settings, name)) for name in _TABLES)
+
+
+def _dotted(settings: Settings) -> list[str]:
+    return [f"{name}.{key}" for name, table in to_dict(settings).items() for key in table]
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _as_weights(weights: Any) -> dict[str, float]:
+    remedy = "Name each loss with its weight: multiplet = 1.0, lsel = 10.0."
+    if not isinstance(weights, Mapping):
+        raise InvalidArgument("loss.weights", "a table", repr(weights), remedy)
+    for name in weights:
+        if name not in LOSS_NAMES:
+            raise UnknownName("key in [loss.weights]", str(name), LOSS_NAMES)
+    checked = {
+        name: _number(weight, f"loss.weights.{name}", "It weighs the loss in the sum.")
+        for name, weight in weights.items()
+    }
+    if not any(checked.values()):
+        raise InvalidArgument("loss.weights", "at least one weight above 0", checked, remedy)
+    return checked
+
+
+def _check_choice(record: object, dotted: str, choices: tuple[str, ...]) -> None:
+    value = getattr(record, dotted.split(".")[-1])
+    if value not in choices:
+        if isinstance(value, str):
+            raise UnknownName(dotted, value, choices)
+        raise InvalidArgument(
+            dotted, f"one of {', '.join(map(repr, choices))}", repr(value), "It is a text, in quotes."
+        )
+
+
+def _check_whole(record: object, dotted: str, low: int, remedy: str, *, word: str | None = None) -> None:
+    key = dotted.split(".")[-1]
+    value = getattr(record, key)
+    if word is None or value != word:
+        expected = "a whole number" if word is None else f"a whole number or {word!r}"
+        _refuse_other_kinds(value, dotted, expected, remedy)
+        object.__setattr__(record, key, as_whole(value, name=dotted, low=low, remedy=remedy))
+
+
+def _check_number(
+    record: object,
+    dotted: str,
+    remedy: str,
+    *,
+    high: float = math.inf,
+    above_zero: Literal["strictly", "or zero"] = "or zero",
+    word: str | None = None,
+) -> None:
+    key = dotted.split(".")[-1]
+    value = getattr(record, key)
+    if word is not None and value == word:
+        return
+    number = _number(value, dotted, remedy, high=high, word=word)
+    if above_zero == "strictly" and number == 0:
+        raise InvalidArgument(dotted, "above 0", number, remedy)
+    object.__setattr__(record, key, number)
+
+
+def _number(value: Any, dotted: str, remedy: str, *, high: float = math.inf, word: str | None = None) -> float:
+    _refuse_other_kinds(value, dotted, "a number" if word is None else f"a number or {word!r}", remedy)
+    return as_number(value, name=dotted, low=0.0, high=high, remedy=remedy)
+
+
+def _refuse_other_kinds(value: Any, dotted: str, expected: str, remedy: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real) or math.isinf(value):
+        raise InvalidArgument(dotted, expected, repr(value), remedy)

@@ -1,0 +1,162 @@
+"""What a model is trained on, and in which order it sees it.
+
+The batch of step s is a pure function of (seed, s). So a run that was cut at any step goes on with the batches that an
+unbroken one would have seen, and nothing about the order has to be saved.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from sooner.errors import InvalidArgument
+from sooner.inputs import as_labels, as_lengths, as_tensor, refuse_empty, running
+from sooner.types import IntArray, Labels, Lengths, Observations
+
+Counts = Float[Tensor, "rows classes"]
+
+
+class Batch(NamedTuple):
+    """Series with their labels, their lengths where they differ, and their places in the set they come from."""
+
+    observations: Observations
+    labels: Labels
+    lengths: Lengths | None
+    indices: Labels
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Series with known classes; arrays become tensors.
+
+    Args:
+        observations: (series, time, *features); floating ones must be finite within each length.
+        labels: (series,), classes counted from 0.
+        lengths: (series,); by default every series fills the tensor.
+    """
+
+    observations: Tensor
+    labels: Tensor
+    lengths: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        observations = as_tensor(self.observations, name="observations").detach()
+        if observations.ndim < 2 or 0 in observations.shape[1:]:
+            raise InvalidArgument(
+                "observations",
+                "of shape (series, time, *features)",
+                f"shape {tuple(observations.shape)}",
+                "Stack series of equal length, or pad them and give `lengths`.",
+            )
+        refuse_empty(observations, name="observations")
+        lengths = as_lengths(self.lengths, observations, time=observations.shape[1])
+        object.__setattr__(self, "observations", _finite(observations, lengths))
+        object.__setattr__(self, "labels", _as_classes(self.labels, observations))
+        object.__setattr__(self, "lengths", None if self.lengths is None else lengths)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def take(self, indices: IntArray) -> Batch:
+        """The series at these places."""
+        rows = torch.as_tensor(indices, device=self.labels.device)
+        lengths = None if self.lengths is None else self.lengths[rows]
+        return Batch(self.observations[rows], self.labels[rows], lengths, rows)
+
+    def class_counts(self, classes: int) -> Counts:
+        """The series of each class that still run at each time; one row if all run to the end. None may be absent."""
+        if int(self.labels.max()) >= classes:
+            index = int((self.labels >= classes).nonzero()[0, 0])
+            got = f"{int(self.labels[index])} at index {index}"
+            raise InvalidArgument("labels", f"in 0..{classes - 1}", got, f"The model has {classes} classes.")
+        member = torch.nn.functional.one_hot(self.labels, classes).double()
+        if not bool(member.any(dim=0).all()):
+            absent = int(member.any(dim=0).logical_not().nonzero()[0, 0])
+            remedy = "Nothing can be learned about the others: leave them out of the model."
+            raise InvalidArgument("labels", f"of all {classes} classes", f"none of class {absent}", remedy)
+        if self.lengths is None:
+            return member.sum(dim=0, keepdim=True)
+        return running(self.lengths, self.observations.shape[1]).double().T @ member
+
+
+@dataclass(frozen=True, eq=False)
+class Shuffled:
+    """The batches of steps start..stop-1, each epoch in an order of its own.
+
+    A batch is never short: what does not fill one at the end of an epoch is left for another epoch's order.
+    """
+
+    examples: Examples
+    batch_size: int
+    seed: int
+    start: int
+    stop: int
+
+    def __iter__(self) -> Iterator[Batch]:
+        for step in range(self.start, self.stop):
+            yield self.examples.take(batch_indices(step, len(self.examples), self.batch_size, self.seed))
+
+
+@dataclass(frozen=True, eq=False)
+class InOrder:
+    """Every series once, as it stands."""
+
+    examples: Examples
+    batch_size: int
+
+    def __iter__(self) -> Iterator[Batch]:
+        for first in range(0, len(self.examples), self.batch_size):
+            yield self.examples.take(np.arange(first, min(first + self.batch_size, len(self.examples))))
+
+    def __len__(self) -> int:
+        return -(-len(self.examples) // self.batch_size)
+
+
+def batch_indices(step: int, series: int, batch_size: int, seed: int) -> IntArray:
+    """Which series step `step` (from 0) reads.
+
+    >>> [batch_indices(step, series=4, batch_size=2, seed=0).tolist() for step in (0, 1)]
+    [[2, 0], [1, 3]]
+    """
+    per_epoch = max(series // batch_size, 1)
+    epoch, place = divmod(step, per_epoch)
+    return _order(series, seed, epoch)[place * batch_size : (place + 1) * batch_size]
+
+
+@lru_cache(maxsize=2)
+def _order(series: int, seed: int, epoch: int) -> IntArray:
+    return np.random.default_rng([seed, epoch]).permutation(series)
+
+
+def _as_classes(labels: Tensor, observations: Tensor) -> Labels:
+    # How many classes there are is the model's to say; here labels need only be whole and not negative.
+    tensor = as_tensor(labels, name="labels")
+    if tensor.numel() and int(tensor.min()) < 0:
+        index = int(tensor.argmin())
+        raise InvalidArgument("labels", "at least 0", f"{int(tensor[index])} at index {index}", "Classes count from 0.")
+    classes = 1 + int(tensor.max()) if tensor.numel() else 1
+    return as_labels(tensor, observations.new_empty(len(observations), classes))
+
+
+def _finite(observations: Observations, lengths: Lengths) -> Observations:
+    """Refuse what is not finite within a length; beyond it zeros take its place: 0 * nan would reach the gradients."""
+    if not observations.is_floating_point() or bool(torch.isfinite(observations.sum())):
+        return observations
+    flat = observations.reshape(*observations.shape[:2], -1)
+    live = running(lengths, observations.shape[1])
+    bad = ~torch.isfinite(flat).all(dim=2) & live
+    if bool(bad.any()):
+        series, time = bad.nonzero()[0].tolist()
+        values = flat[series, time]
+        raise InvalidArgument(
+            "observations",
+            "finite",
+            f"{float(values[~torch.isfinite(values)][0])} at series {series}, time {time} (counted from 0)",
+            "Fill missing values in, or shorten the series with `lengths`.",
+        )
+    return torch.where(live[..., None], flat, 0.0).reshape(observations.shape)

@@ -1,0 +1,226 @@
+"""Training: `train` and what it needs of Lightning."""
+
+import logging
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from lightning.pytorch import Callback, Trainer
+from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+
+from sooner.errors import InvalidArgument
+from sooner.models.base import Model
+from sooner.settings import Settings, settings_from_dict, to_dict
+from sooner.train.callbacks import LAST, Bar, Checkpoints, Selection, Watch
+from sooner.train.examples import Examples
+from sooner.train.record import TrainingRecord, versions
+from sooner.train.trainee import Trainee, Validation, own_randomness
+
+_MAY_DIFFER = ("iterations", "patience", "device")
+_CHATTER = (
+    r"`isinstance\(treespec, LeafSpec\)` is deprecated",
+    r"Experiment logs directory .* exists and is not empty",
+    r"GPU available but not used",
+)
+
+
+def train(
+    model: Model,
+    training: Examples,
+    validation: Examples,
+    settings: Settings,
+    *,
+    folder: str | PathLike[str] | None = None,
+    resume: bool = False,
+    verbose: bool = False,
+    watch: Callable[[Validation], None] | None = None,
+) -> TrainingRecord:
+    """Train a model, and leave it with the weights of its best validation, in evaluation mode.
+
+    On a CPU the same model, data and settings give the same weights, whether or not the run was killed and resumed.
+
+    Args:
+        model: with the weights to start from.
+        training: every class of the model must occur.
+        validation: where `sooner.evaluate.mean_accuracy` is measured.
+        settings: their `model` table is only noted; the model is there already.
+        folder: for checkpoints, the record, and CSV and TensorBoard logs; without it nothing is written.
+        resume: go on from the folder's last checkpoint, if it has one.
+        verbose: show a progress bar and what Lightning has to say.
+        watch: told about every validation; what it raises ends the training.
+    """
+    home = None if folder is None else Path(folder)
+    last = _checkpoint(home, settings, resume=resume)
+    _check_shapes(model, training, validation)
+    trainee, selection = Trainee(model, training, validation, settings), Selection(settings.training)
+    device = next((weight.device for weight in model.parameters()), torch.device("cpu"))
+    with own_randomness(), _quiet(verbose), _interruptible():
+        trainer = _trainer(settings, home, last, _callbacks(selection, home, settings, verbose=verbose, watch=watch))
+        model.train()
+        trainer.fit(trainee, ckpt_path=last, weights_only=True)
+    model.load_state_dict(selection.weights)
+    model.to(device).eval()
+    record = _record(settings, selection, trainer)
+    if home is not None:
+        (home / "record.json").write_text(record.to_json() + "\n", encoding="utf-8")
+    return record
+
+
+def _record(settings: Settings, selection: Selection, trainer: Trainer) -> TrainingRecord:
+    assert selection.best is not None
+    return TrainingRecord(
+        settings=settings,
+        seed=settings.training.seed,
+        best=selection.best,
+        history=tuple(selection.history),
+        steps=trainer.global_step,
+        seconds=round(selection.seconds, 3),
+        device=trainer.strategy.root_device.type,
+        versions=versions(),
+    )
+
+
+def _callbacks(
+    selection: Selection,
+    home: Path | None,
+    settings: Settings,
+    *,
+    verbose: bool,
+    watch: Callable[[Validation], None] | None,
+) -> list[Callback]:
+    """In the order in which they hear of a validation: note it, save it, then tell others."""
+    callbacks: list[Callback] = [selection]
+    if home is not None:
+        callbacks.append(Checkpoints(home, selection))
+    if verbose:
+        callbacks.append(Bar(settings.training.iterations, selection))
+    if watch is not None:
+        callbacks.append(Watch(watch))
+    return callbacks
+
+
+def _trainer(settings: Settings, home: Path | None, last: Path | None, callbacks: list[Callback]) -> Trainer:
+    training = settings.training
+    accelerator = _accelerator(settings)
+    return Trainer(
+        accelerator=accelerator,
+        devices=1,
+        precision=_precision(settings, accelerator),
+        logger=_loggers(home, last),
+        callbacks=callbacks,
+        max_epochs=-1,
+        max_steps=training.iterations,
+        val_check_interval=training.validate_every,
+        check_val_every_n_epoch=None,
+        num_sanity_val_steps=0,
+        log_every_n_steps=min(training.validate_every, 50),
+        gradient_clip_val=None if training.gradient_clip == "none" else training.gradient_clip,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+
+
+def _accelerator(settings: Settings) -> str:
+    asked = settings.training.device
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if asked == "auto":
+        return next(name for name in ("cuda", "mps", "cpu") if there[name])
+    if not there[asked]:
+        remedy = '"auto" takes what there is.'
+        raise InvalidArgument("training.device", "a device of this machine", repr(asked), remedy)
+    return asked
+
+
+def _precision(settings: Settings, accelerator: str) -> Literal["32-true", "bf16-mixed", "16-mixed"]:
+    asked = settings.training.precision
+    if asked == "16-mixed":
+        if accelerator == "cpu":
+            remedy = "Half precision needs a GPU."
+            raise InvalidArgument("training.precision", "'32' or 'bf16-mixed' on a CPU", repr(asked), remedy)
+        return "16-mixed"
+    return "bf16-mixed" if asked == "bf16-mixed" else "32-true"
+
+
+def _loggers(home: Path | None, last: Path | None) -> list[Logger] | Literal[False]:
+    if home is None:
+        return False
+    # Each start has logs of its own: a resumed run must not delete those of its past.
+    starts = len(list((home / "logs").glob("start_*"))) if last else 0
+    return [
+        CSVLogger(home, name="logs", version=f"start_{starts}"),
+        TensorBoardLogger(home, name="logs", version=f"start_{starts}"),
+    ]
+
+
+def _checkpoint(home: Path | None, settings: Settings, *, resume: bool) -> Path | None:
+    """The checkpoint to go on from; a folder with another run in it is refused."""
+    if home is None:
+        if resume:
+            raise InvalidArgument(
+                "folder", "the folder of the run to resume", None, "Without one there is nothing saved."
+            )
+        return None
+    last = home / LAST
+    if not last.exists():
+        return None
+    if not resume:
+        remedy = "Pass resume=True to go on with it, or name another folder."
+        raise InvalidArgument("folder", "without a run in it", f"a folder with {LAST}", remedy)
+    began = settings_from_dict(torch.load(last, map_location="cpu", weights_only=True)["settings"])
+    if _identity(began) != _identity(settings):
+        key = next(key for key, value in _identity(settings).items() if value != _identity(began)[key])
+        remedy = f"The run began with {_identity(began)[key]!r}; resume it so, or name another folder."
+        raise InvalidArgument(key, "what the run in the folder has", repr(_identity(settings)[key]), remedy)
+    return last
+
+
+def _identity(settings: Settings) -> dict[str, Any]:
+    """What may not change between the parts of one run."""
+    tables = to_dict(settings).items()
+    return {f"{name}.{key}": table[key] for name, table in tables for key in table if key not in _MAY_DIFFER}
+
+
+def _check_shapes(model: Model, training: Examples, validation: Examples) -> None:
+    for examples in (training, validation):
+        model.check_observations(examples.observations, leading=2)
+    if int(validation.labels.max()) >= model.classes:
+        remedy = f"The model has {model.classes} classes."
+        raise InvalidArgument("labels", f"in 0..{model.classes - 1}", int(validation.labels.max()), remedy)
+
+
+@contextmanager
+def _quiet(verbose: bool) -> Iterator[None]:
+    """Without `verbose`, keep Lightning's news and those warnings of its that do not concern the user to itself."""
+    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        for message in _CHATTER:
+            warnings.filterwarnings("ignore", message=message)
+        for logger in loggers:
+            logger.setLevel(logger.level if verbose else logging.ERROR)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C be a KeyboardInterrupt: Lightning would end the whole process, and leave the signal ignored."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    except SystemExit as leaving:
+        if not isinstance(leaving.__context__, KeyboardInterrupt):
+            raise
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
+        raise KeyboardInterrupt from None

@@ -1,0 +1,49 @@
+"""What a training run leaves behind, beside the model."""
+
+import json
+import math
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+from sooner.settings import Settings, to_dict
+from sooner.train.trainee import Validation
+
+
+@dataclass(frozen=True)
+class TrainingRecord:
+    """Settings, seed, versions and numbers of one run.
+
+    `best` is the first validation with the highest metric, whose weights the model has; `history` are all of them, and
+    `steps` is where the run ended. `seconds` counts all resumptions.
+    """
+
+    settings: Settings
+    seed: int
+    best: Validation
+    history: tuple[Validation, ...]
+    steps: int
+    seconds: float
+    device: str
+    versions: Mapping[str, str] = field(hash=False)
+
+    def to_json(self) -> str:
+        """The record as JSON; a loss that overflowed is null."""
+        best, *history = (_plain(found) for found in (self.best, *self.history))
+        numbers = {"best": best, "history": history, "steps": self.steps, "seconds": self.seconds}
+        about = {"settings": to_dict(self.settings), "seed": self.seed, "device": self.device}
+        return json.dumps({**about, "versions": dict(self.versions), **numbers}, indent=2, allow_nan=False)
+
+
+def versions() -> dict[str, str]:
+    """What the numbers depend on."""
+    return {
+        "python": platform.python_version(),
+        **{package: version(package) for package in ("torch", "lightning", "sooner")},
+    }
+
+
+def _plain(found: Validation) -> dict[str, Any]:
+    return {key: value if math.isfinite(value) else None for key, value in found._asdict().items()}

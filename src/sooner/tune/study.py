@@ -1,0 +1,309 @@
+"""Tuning: Optuna's TPE looks for the settings with the best selection metric.
+
+A study lives in a database, and any number of processes and machines may work on it at once. What TPE draws for trial n is
+a function of (seed, n, the trials before it): one process alone finds the same whether or not it was interrupted.
+"""
+
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import optuna
+import torch
+from optuna.distributions import BaseDistribution
+from optuna.exceptions import ExperimentalWarning
+from optuna.pruners import BasePruner, MedianPruner, NopPruner
+from optuna.samplers import BaseSampler, TPESampler
+from optuna.storages import RDBStorage, fail_stale_trials
+from optuna.trial import FrozenTrial, Trial, TrialState
+from sqlalchemy.exc import ArgumentError, DBAPIError
+
+from sooner.errors import InvalidArgument, NoTrialFinished, TrainingDiverged, UnknownName
+from sooner.inputs import as_whole
+from sooner.models.base import Model
+from sooner.settings import Settings, changed, to_dict, write_toml
+from sooner.train import Examples, Validation, train
+from sooner.train.record import versions
+from sooner.train.trainee import own_randomness
+from sooner.tune.space import SearchSpace
+
+MakeModel: TypeAlias = Callable[[Settings], Model]
+
+PRUNERS: Mapping[str, Callable[[], BasePruner]] = {"median": MedianPruner, "none": NopPruner}
+HEARTBEAT, GRACE = 20, 60
+"""Seconds between the signs of life of a running trial, and after how many without one it counts as killed."""
+_COUNTED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING)
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """One trial: its place in the space, what it reached, and how it ended.
+
+    `state` is "complete", "pruned", "diverged" (the loss was no longer a number), "failed" or, elsewhere, still "running".
+    """
+
+    number: int
+    state: str
+    values: Mapping[str, Any] = field(hash=False)
+    metric: float | None
+
+
+@dataclass(frozen=True)
+class TuningRecord:
+    """What a study found so far, by all processes together."""
+
+    study: str
+    settings: Settings
+    metric: float
+    trials: tuple[TrialRecord, ...]
+    seed: int
+    seconds: float
+    versions: Mapping[str, str] = field(hash=False)
+
+    def to_json(self) -> str:
+        """The record as JSON."""
+        trials = [{**vars(trial), "values": dict(trial.values)} for trial in self.trials]
+        about = {"study": self.study, "seed": self.seed, "versions": dict(self.versions), "seconds": self.seconds}
+        found = {"metric": self.metric, "settings": to_dict(self.settings), "trials": trials}
+        return json.dumps({**about, **found}, indent=2)
+
+
+def tune(
+    make_model: MakeModel,
+    training: Examples,
+    validation: Examples,
+    settings: Settings,
+    space: SearchSpace,
+    *,
+    trials: int,
+    study: str = "sooner",
+    storage: str | None = None,
+    pruner: str = "median",
+    seed: int = 0,
+    folder: str | PathLike[str] | None = None,
+    verbose: bool = False,
+) -> TuningRecord:
+    """Look for the settings whose training reaches the best selection metric.
+
+    Args:
+        make_model: a fresh model for the settings of a trial, its weights drawn from torch's generator.
+        training: see `sooner.train.train`.
+        validation: where the selection metric is measured.
+        settings: what every trial shares.
+        space: what they do not.
+        trials: the budget of the study, over all processes and resumptions; trials that crashed, or were killed a minute
+            ago or earlier, do not count.
+        study: its name in the storage.
+        storage: a database URL, for example "sqlite:///study.db"; by default memory, gone when the call returns.
+        pruner: "median" ends a trial that is below the median of earlier ones, "none" none.
+        seed: of the search; the seed of the trainings is in the settings.
+        folder: for the best settings, as `best.toml`, and the record; without it nothing but the storage is written.
+        verbose: let Optuna say how each trial went.
+    """
+    trials = as_whole(trials, name="trials", low=1, remedy="It is the budget of the whole study.")
+    if pruner not in PRUNERS:
+        raise UnknownName("pruner", pruner, PRUNERS)
+    space.check(settings)
+    started = time.monotonic()
+    objective = _Objective(make_model, training, validation, settings, space, budget=trials)
+    with _quiet(verbose), _database(storage) as database:
+        shared = _study(study, database, _NumberedTPE(seed), PRUNERS[pruner](), _identity(settings, space))
+        while _has_room(shared, trials) and not objective.beyond:
+            shared.optimize(objective, n_trials=1, catch=(_BeyondBudget,))
+        record = _record(shared, settings, seed, time.monotonic() - started)
+    if folder is not None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        write_toml(record.settings, Path(folder) / "best.toml")
+        (Path(folder) / "record.json").write_text(record.to_json() + "\n", encoding="utf-8")
+    return record
+
+
+class _BeyondBudget(Exception):
+    """Another process took the last trial of the budget while this one asked for it."""
+
+
+class _Objective:
+    """A trial: draw a point, train, and report every validation to the pruner."""
+
+    def __init__(
+        self,
+        make_model: MakeModel,
+        training: Examples,
+        validation: Examples,
+        settings: Settings,
+        space: SearchSpace,
+        *,
+        budget: int,
+    ) -> None:
+        self._make_model = make_model
+        self._data = training, validation
+        self._settings = settings
+        self._space = space
+        self._budget = budget
+        self.beyond = False
+
+    def __call__(self, trial: Trial) -> float:
+        if trial.number not in _counted(trial.study)[: self._budget]:
+            self.beyond = True
+            raise _BeyondBudget
+        settings = changed(self._settings, self._space.draw(trial))
+        with own_randomness():
+            torch.manual_seed(settings.training.seed)
+            model = self._make_model(settings)
+
+        def report(found: Validation) -> None:
+            trial.report(found.metric, found.step)
+            if trial.should_prune():
+                raise optuna.TrialPruned
+
+        try:
+            return train(model, *self._data, settings, watch=report).best.metric
+        except TrainingDiverged as diverged:
+            trial.set_user_attr("diverged", str(diverged))
+            raise optuna.TrialPruned from diverged
+
+
+class _NumberedTPE(BaseSampler):
+    """TPE with a generator of its own for each trial, seeded by (seed, number).
+
+    With one generator for all, a study that is resumed, or shared by two processes, would draw the same points again.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._tpe = TPESampler(seed=seed)
+
+    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        seed = int(np.random.SeedSequence([self._seed, trial.number]).generate_state(1)[0])
+        self._tpe = TPESampler(seed=seed)
+        self._tpe.before_trial(study, trial)
+
+    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        return self._tpe.infer_relative_search_space(study, trial)
+
+    def sample_relative(
+        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        return self._tpe.sample_relative(study, trial, search_space)
+
+    def sample_independent(
+        self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        return self._tpe.sample_independent(study, trial, param_name, param_distribution)
+
+    def after_trial(
+        self, study: optuna.Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
+    ) -> None:
+        self._tpe.after_trial(study, trial, state, values)
+
+
+def _study(
+    name: str, storage: RDBStorage | None, sampler: BaseSampler, pruner: BasePruner, identity: dict[str, Any]
+) -> optuna.Study:
+    study = optuna.create_study(
+        study_name=name,
+        storage=storage,
+        sampler=sampler,
+        pruner=pruner,
+        direction="maximize",
+        load_if_exists=True,
+    )
+    known = study.user_attrs.get("searches")
+    if known is not None and known != identity:
+        remedy = "Its trials cannot be compared with these: name another study."
+        raise InvalidArgument("study", "a study of the same settings and space", repr(name), remedy)
+    study.set_user_attr("searches", identity)
+    return study
+
+
+@contextmanager
+def _database(url: str | None) -> Iterator[RDBStorage | None]:
+    """The storage behind a URL, its connections closed in the end."""
+    storage = None if url is None else _connected(url)
+    try:
+        yield storage
+    finally:
+        if storage is not None:
+            storage.remove_session()
+            storage.engine.dispose()
+
+
+def _connected(url: str) -> RDBStorage:
+    # Two processes that start at the same moment both create the tables, and one of them fails: it finds them at the next
+    # try. The heartbeat tells trials that are running from those whose process was killed.
+    options = {"connect_args": {"timeout": 60}} if url.startswith("sqlite") else None
+    for wait in (0.2, 0.4, 0.8, 1.6, None):
+        try:
+            return RDBStorage(url, engine_kwargs=options, heartbeat_interval=HEARTBEAT, grace_period=GRACE)
+        except ArgumentError:
+            remedy = "For example sqlite:///study.db."
+            raise InvalidArgument("storage", "the URL of a database", repr(url), remedy) from None
+        except DBAPIError as error:
+            if wait is None:
+                remedy = f"The database says: {error.orig}."
+                raise InvalidArgument("storage", "a database that answers", repr(url), remedy) from error
+            time.sleep(wait)
+    raise AssertionError
+
+
+def _identity(settings: Settings, space: SearchSpace) -> dict[str, Any]:
+    """What all trials of a study share, as the storage gives it back."""
+    tables = to_dict(settings)
+    del tables["training"]["device"]
+    shared: dict[str, Any] = json.loads(
+        json.dumps({"settings": tables, "space": {k: vars(v) for k, v in space.axes.items()}})
+    )
+    return shared
+
+
+def _has_room(study: optuna.Study, budget: int) -> bool:
+    fail_stale_trials(study)
+    return len(_counted(study)) < budget
+
+
+def _counted(study: optuna.Study) -> list[int]:
+    """The numbers of the trials that use up the budget, first come first."""
+    return sorted(trial.number for trial in study.get_trials(deepcopy=False, states=_COUNTED))
+
+
+def _record(study: optuna.Study, settings: Settings, seed: int, seconds: float) -> TuningRecord:
+    trials = study.get_trials(deepcopy=False)
+    finished = [trial for trial in trials if trial.state == TrialState.COMPLETE]
+    if not finished:
+        raise NoTrialFinished(study.study_name, len(trials))
+    best = max(finished, key=lambda trial: (trial.value or 0.0, -trial.number))
+    return TuningRecord(
+        study=study.study_name,
+        settings=changed(settings, best.params),
+        metric=best.value or 0.0,
+        trials=tuple(_trial(trial) for trial in trials),
+        seed=seed,
+        seconds=round(seconds, 3),
+        versions={**versions(), "optuna": optuna.__version__},
+    )
+
+
+def _trial(trial: FrozenTrial) -> TrialRecord:
+    names = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.RUNNING: "running"}
+    state = "diverged" if "diverged" in trial.user_attrs else names.get(trial.state, "failed")
+    return TrialRecord(trial.number, state, trial.params, trial.value if state == "complete" else None)
+
+
+@contextmanager
+def _quiet(verbose: bool) -> Iterator[None]:
+    level = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.INFO if verbose else optuna.logging.ERROR)
+    with warnings.catch_warnings():
+        for feature in ("Argument ``heartbeat_interval``", ".*fail_stale_trials"):
+            warnings.filterwarnings("ignore", rf"{feature} is (an )?experimental", ExperimentalWarning)
+        try:
+            yield
+        finally:
+            optuna.logging.set_verbosity(level)

@@ -1,0 +1,212 @@
+"""Encoders: their published sizes, their shapes, and features that go through a file."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from sooner.errors import InvalidArgument, UnknownName
+from sooner.models.encoders import (
+    ENCODERS,
+    Dense,
+    FrameClassifier,
+    Identity,
+    ResidualNetwork,
+    encode_to_file,
+    encoder_named,
+    features_from_file,
+)
+
+
+def parameters(module):
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+
+
+def test_resnet_110_has_as_many_parameters_as_the_paper_says():
+    assert parameters(FrameClassifier(ResidualNetwork.resnet110((28, 28)), 10)) == 6_904_608
+
+
+def test_resnet_110_has_110_layers_besides_its_projections():
+    network = FrameClassifier(ResidualNetwork.resnet110((28, 28)), 10)
+    layers = [m for m in network.modules() if isinstance(m, torch.nn.Linear) or getattr(m, "kernel_size", 0) == (3, 3)]
+    projections = [module for module in network.modules() if getattr(module, "kernel_size", 0) == (1, 1)]
+    assert (len(layers), len(projections)) == (110, 3)
+
+
+def test_resnet_110_halves_the_image_twice_and_gives_128_numbers():
+    network = ResidualNetwork.resnet110((28, 28)).eval()
+    seen = []
+    network.layers.register_forward_hook(lambda _module, _inputs, images: seen.append(images.shape))
+    with torch.no_grad():
+        assert network(torch.zeros(2, 28, 28)).shape == (2, 128)
+    assert seen == [(2, 128, 7, 7)]
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("features", [(3, 8, 8), (8, 8)])
+def test_every_encoder_gives_one_vector_for_each_row(name, features):
+    encoder = encoder_named(name, features).eval()
+    rows = torch.randn(5, *features)
+    with torch.no_grad():
+        vectors = encoder(rows)
+        assert vectors.shape == (5, encoder.width)
+        torch.testing.assert_close(encoder(rows[2:3]), vectors[2:3], atol=1e-4, rtol=1e-4)
+        assert encoder(rows[:0]).shape == (0, encoder.width)
+    assert encoder.features == features
+
+
+@pytest.mark.parametrize("name", ["dense", "resnet110", "resnet_small"])
+def test_the_width_of_an_encoder_can_be_chosen(name):
+    encoder = encoder_named(name, (8, 8), width=32).eval()
+    assert encoder.width == 32
+    assert encoder(torch.zeros(2, 8, 8)).shape == (2, 32)
+
+
+@pytest.mark.parametrize("hidden", [(), (7,), (7, 6)])
+def test_a_dense_front_has_one_layer_more_than_hidden_widths(hidden):
+    encoder = Dense((3,), 5, hidden=hidden)
+    sizes = (3, *hidden, 5)
+    assert parameters(encoder) == sum((a + 1) * b for a, b in pairwise(sizes))
+    assert encoder(torch.zeros(2, 3, dtype=torch.float64)).dtype == torch.float32
+
+
+def test_the_identity_leaves_features_as_they_are():
+    rows = torch.randn(4, 3)
+    assert torch.equal(Identity((3,))(rows), rows)
+    assert Identity((3,)).width == 3
+    assert parameters(Identity((3,))) == 0
+
+
+def test_a_small_network_learns_single_frames():
+    torch.manual_seed(0)
+    labels = torch.arange(40) % 2
+    images = torch.randn(40, 8, 8) + labels[:, None, None] * torch.linspace(-2, 2, 8)
+    network = FrameClassifier(ResidualNetwork.small((8, 8), width=16), 2)
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+    for _ in range(15):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(network(images), labels).backward()
+        optimizer.step()
+    assert (network.eval()(images).argmax(dim=1) == labels).float().mean() > 0.9
+
+
+def test_features_come_back_from_the_file_as_the_encoder_gave_them(tmp_path):
+    encoder = ResidualNetwork.small((8, 8), width=16)
+    x = torch.randn(5, 3, 8, 8)
+    features = encode_to_file(encoder, x, tmp_path / "features.npy", rows=4)
+    with torch.no_grad():
+        expected = encoder.eval()(x.flatten(0, 1)).view(5, 3, 16)
+    torch.testing.assert_close(features, expected, atol=1e-5, rtol=1e-5)
+    np.testing.assert_array_equal(np.load(tmp_path / "features.npy"), features.numpy())
+    assert [path.name for path in tmp_path.iterdir()] == ["features.npy"]
+
+
+def test_batches_made_on_the_fly_give_the_same_file_as_the_array(tmp_path):
+    encoder = Dense((3,), 4)
+    x = np.random.default_rng(0).normal(size=(7, 2, 3))
+    np.save(tmp_path / "x.npy", x)
+    batches = encode_to_file(encoder, (x[start : start + 3] for start in (0, 3, 6, 9)), tmp_path / "batches.npy")
+    mapped = encode_to_file(encoder, np.load(tmp_path / "x.npy", mmap_mode="r"), tmp_path / "mapped.npy", rows=5)
+    assert batches.shape == (7, 2, 4)
+    torch.testing.assert_close(batches, mapped)
+
+
+def test_encoding_leaves_the_encoder_as_it_was(tmp_path):
+    encoder = ResidualNetwork.small((8, 8), width=16)
+    encoder.layers[1].eval()
+    before = {name: value.clone() for name, value in encoder.state_dict().items()}
+    encode_to_file(encoder, torch.randn(2, 3, 8, 8), tmp_path / "features.npy")
+    assert encoder.training
+    assert not encoder.layers[1].training
+    assert all(torch.equal(value, before[name]) for name, value in encoder.state_dict().items())
+
+
+def test_what_is_written_to_the_features_does_not_reach_the_file(tmp_path):
+    np.save(tmp_path / "features.npy", np.ones((2, 3, 4), dtype=np.float32))
+    features_from_file(tmp_path / "features.npy").zero_()
+    assert bool((features_from_file(tmp_path / "features.npy") == 1).all())
+
+
+def test_a_failed_encoding_leaves_the_old_file_and_no_other(tmp_path):
+    path = tmp_path / "features.npy"
+    encode_to_file(Identity((2,)), torch.ones(1, 3, 2), path)
+
+    def batches():
+        yield torch.zeros(2, 3, 2)
+        yield torch.zeros(2, 4, 2)
+
+    with pytest.raises(
+        InvalidArgument, match=r"`observations` must be of the same time in all batches, got 4 after 3\."
+    ):
+        encode_to_file(Identity((2,)), batches(), path)
+    assert bool((features_from_file(path) == 1).all())
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("content", "got"),
+    [
+        (None, "which does not exist"),
+        (np.zeros((2, 3)), r"with float64 of shape \(2, 3\)"),
+        (np.zeros((2, 3, 4), dtype=int), r"with int64 of shape \(2, 3, 4\)"),
+        (np.zeros((2, 3, 4), dtype=">f4"), r"with >f4 of shape \(2, 3, 4\)"),
+        (b"no array at all", "which cannot be read"),
+    ],
+)
+def test_a_file_without_features_is_refused(tmp_path, content, got):
+    path = tmp_path / "features.npy"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content is not None:
+        np.save(path, content)
+    with pytest.raises(InvalidArgument, match=rf"^`path` must be a \.npy file of floats.*{got}.*Write it with"):
+        features_from_file(path)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: Dense((3,))(torch.zeros(2, 4)),
+            "`rows` must be of shape (rows, 3), got shape (2, 4). That is what the encoder reads.",
+        ),
+        (
+            lambda: encode_to_file(Dense((3,)), torch.zeros(2, 5, 4), "never-written.npy"),
+            "`observations` must be of shape (series, time, 3), got shape (2, 5, 4). That is what the encoder reads.",
+        ),
+        (
+            lambda: encode_to_file(Dense((3,)), torch.zeros(0, 5, 3), "never-written.npy"),
+            "`observations` must be at least 1 series, got none. An empty file would be of no use.",
+        ),
+        (
+            lambda: ResidualNetwork.small((28,)),
+            "`features` must be (height, width) or (channels, height, width), got (28,). A residual network reads images.",
+        ),
+        (
+            lambda: ResidualNetwork.small((8, 8), width=10),
+            "`width` must be a multiple of 4, got 10. The stages take a quarter, a half and all of it.",
+        ),
+        (
+            lambda: ResidualNetwork((8, 8), blocks=(1, 2), widths=(8,)),
+            "`blocks` must be one number for each of the 1 widths, got (1, 2). Each stage has its blocks and its width.",
+        ),
+        (
+            lambda: encoder_named("identity", (3,), width=4),
+            "`width` must be 3, that of one observation, got 4. The identity changes nothing.",
+        ),
+        (
+            lambda: FrameClassifier(Identity((3,)), 1),
+            "`classes` must be at least 2, got 1.0. With one class there is nothing to decide.",
+        ),
+    ],
+)
+def test_bad_input_gets_a_sentence(call, message):
+    with pytest.raises(InvalidArgument) as caught:
+        call()
+    assert str(caught.value) == message
+
+
+def test_an_unknown_encoder_is_answered_with_the_nearest():
+    with pytest.raises(UnknownName, match="Did you mean 'resnet110'"):
+        encoder_named("resnet11", (28, 28))

@@ -1,0 +1,340 @@
+import dataclasses
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import small_training
+from small_training import PROCESS, SETTINGS, TRAINING, VALIDATION, linear
+from sooner.data import Gaussian
+from sooner.errors import InvalidArgument, SoonerError, TrainingDiverged
+from sooner.evaluate import mean_accuracy
+from sooner.losses import dskl, lsel, multiplet
+from sooner.settings import LossSettings, OptimizerSettings, changed
+from sooner.train import Examples, train
+from sooner.train.criterion import Criterion
+from sooner.train.examples import batch_indices
+from sooner.train.optimizers import SGDW, optimizer_for
+
+
+def weights_of(model):
+    return torch.cat([value.flatten().double() for value in model.state_dict().values()])
+
+
+def trained(model=None, settings=SETTINGS, **options):
+    model = linear() if model is None else model
+    return model, train(model, TRAINING, VALIDATION, settings, **options)
+
+
+def test_training_approaches_the_exact_scores():
+    model = linear()
+    long = changed(SETTINGS, {"training.iterations": 200, "training.validate_every": 25})
+    before = mean_accuracy(model.eval().scores(VALIDATION.observations.float()), VALIDATION.labels)
+    record = train(model, TRAINING, VALIDATION, long)
+    exact = mean_accuracy(PROCESS.scores(VALIDATION.observations), VALIDATION.labels)
+    assert before < 0.6
+    assert record.best.metric > exact - 0.02
+    now = mean_accuracy(model.scores(VALIDATION.observations.float()), VALIDATION.labels)
+    assert now == record.best.metric == max(found.metric for found in record.history)
+    assert not model.training
+
+
+def test_every_nth_step_and_the_last_one_are_validated():
+    _, record = trained()
+    assert [found.step for found in record.history] == [10, 20, 30, 40, 47]
+    assert record.steps == 47
+    assert all(math.isfinite(found.loss) for found in record.history)
+
+
+def test_the_seed_is_all_the_randomness_there_is():
+    torch.manual_seed(3)
+    state = torch.get_rng_state()
+    one, _ = trained(linear(dropout=0.3))
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(4)
+    two, _ = trained(linear(dropout=0.3))
+    three, _ = trained(linear(dropout=0.3), changed(SETTINGS, {"training.seed": 1}))
+    assert torch.equal(weights_of(one), weights_of(two))
+    assert not torch.equal(weights_of(one), weights_of(three))
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 10, 20])
+def test_batches_are_full_and_an_epoch_repeats_nobody(size):
+    per_epoch = max(10 // size, 1)
+    for epoch in range(3):
+        batches = [batch_indices(epoch * per_epoch + place, 10, size, seed=5) for place in range(per_epoch)]
+        assert {len(batch) for batch in batches} == {min(size, 10)}
+        assert len(set(np.concatenate(batches).tolist())) == per_epoch * min(size, 10)
+    assert batch_indices(0, 10, 5, seed=5).tolist() != batch_indices(2, 10, 5, seed=5).tolist()
+
+
+class Cut(Exception):
+    pass
+
+
+@pytest.mark.parametrize("step", [3, 10, 36])
+def test_cut_at_any_step_and_resumed_it_is_as_if_nothing_had_happened(tmp_path, step):
+    whole, unbroken = trained(linear(dropout=0.3))
+    broken = linear(dropout=0.3)
+
+    def cut(*_):
+        if broken.training and broken.steps == step:
+            raise Cut
+
+    hook = broken.register_forward_pre_hook(cut)
+    with pytest.raises(Cut):
+        trained(broken, folder=tmp_path)
+    hook.remove()
+    resumed, record = trained(linear(dropout=0.3), folder=tmp_path, resume=True)
+    assert torch.equal(weights_of(resumed), weights_of(whole))
+    assert (record.history, record.best, record.steps) == (unbroken.history, unbroken.best, unbroken.steps)
+
+
+def test_killed_and_resumed_it_is_as_if_nothing_had_happened(tmp_path):
+    step = int(np.random.default_rng().integers(1, 47))
+    program = [sys.executable, small_training.__file__, "die", str(tmp_path), str(step)]
+    killed = subprocess.run(program, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
+    assert killed.returncode == -9, step
+    assert (tmp_path / "last.ckpt").exists() == (step >= 10)
+    whole, unbroken = trained(linear(dropout=0.3))
+    resumed, record = trained(linear(dropout=0.3), folder=tmp_path, resume=True)
+    assert torch.equal(weights_of(resumed), weights_of(whole)), step
+    assert record.history == unbroken.history, step
+
+
+@pytest.mark.parametrize("name", ["sgdw", "rmsprop"])
+def test_a_run_can_be_prolonged(tmp_path, name):
+    settings = changed(SETTINGS, {"optimizer.name": name})
+    trained(settings=settings, folder=tmp_path)
+    longer = changed(settings, {"training.iterations": 60})
+    prolonged, record = trained(settings=longer, folder=tmp_path, resume=True)
+    whole, unbroken = trained(settings=longer)
+    assert [found.step for found in record.history] == [10, 20, 30, 40, 47, 50, 60]
+    assert record.history[-2:] == unbroken.history[-2:]
+    if record.best.step != 47:
+        assert torch.equal(weights_of(prolonged), weights_of(whole))
+
+
+def test_a_finished_run_gives_its_record_again(tmp_path):
+    first, record = trained(folder=tmp_path)
+    again, same = trained(linear(), folder=tmp_path, resume=True)
+    assert same.history == record.history
+    assert torch.equal(weights_of(first), weights_of(again))
+
+
+def test_early_stopping_stops_and_stays_stopped(tmp_path):
+    hasty = changed(SETTINGS, {"training.patience": 2, "training.validate_every": 3, "training.iterations": 400})
+    model, record = trained(settings=hasty, folder=tmp_path)
+    place = record.history.index(record.best)
+    assert len(record.history) == place + 3
+    assert record.steps == record.history[-1].step < 400
+    again, same = trained(settings=hasty, folder=tmp_path, resume=True)
+    assert same.history == record.history
+    assert torch.equal(weights_of(model), weights_of(again))
+
+
+def test_the_folder_holds_everything_about_the_run(tmp_path):
+    _, record = trained(folder=tmp_path / "run")
+    files = {path.name.split(".")[0] for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    assert files == {"best", "last", "record", "metrics", "events", "hparams"}
+    said = json.loads((tmp_path / "run" / "record.json").read_text())
+    assert said["best"] == record.best._asdict()
+    assert said["settings"]["optimizer"]["lr"] == 0.03
+    assert set(said["versions"]) == {"python", "torch", "lightning", "sooner"}
+    best = torch.load(tmp_path / "run" / "best.ckpt", weights_only=True)
+    assert best["global_step"] == record.best.step
+
+
+def test_nothing_is_written_without_a_folder_and_nothing_is_said(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    trained()
+    assert list(Path(tmp_path).iterdir()) == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_verbose_run_shows_a_bar(capfd):
+    trained(verbose=True)
+    assert "47/47" in capfd.readouterr().out
+
+
+def test_a_loss_that_is_no_number_is_named_with_step_and_series():
+    wild = changed(SETTINGS, {"loss.weights.lsif": 1.0, "optimizer.lr": 1e4, "optimizer.name": "sgdw"})
+    with pytest.raises(TrainingDiverged) as caught:
+        trained(settings=wild)
+    step, series = caught.value.step, caught.value.series
+    assert set(series) <= set(batch_indices(step, len(TRAINING), 64, seed=0).tolist())
+    said = str(caught.value)
+    assert said.startswith(f"The loss at step {step} is not finite (multiplet = ")
+    assert f"on training series {', '.join(map(str, series[:5]))} and {len(series) - 5} more." in said
+    assert said.endswith(
+        "Try a learning rate below 10000, gradient clipping, or another loss: LSIF, LSIFwC and BARR overflow by definition."
+    )
+    assert isinstance(caught.value, SoonerError)
+
+
+def test_weights_that_are_no_numbers_are_found_whichever_loss_reads_them():
+    for weights in ({"lsel": 1.0}, {"multiplet": 1.0}):
+        model = linear()
+        with torch.no_grad():
+            model.linear.weight[0, 0] = math.nan
+        settings = dataclasses.replace(SETTINGS, loss=LossSettings(weights))
+        with pytest.raises(TrainingDiverged, match=rf"step 0 is not finite \({next(iter(weights))} = nan\)"):
+            trained(model, settings)
+
+
+def test_ctrl_c_is_a_keyboard_interrupt():
+    def press(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trained(watch=press)
+
+
+def test_what_pads_a_series_changes_nothing():
+    lengths = torch.randint(1, 7, (len(TRAINING),), generator=torch.Generator().manual_seed(0))
+    results = []
+    for padding in (0.0, math.nan):
+        observations = TRAINING.observations.clone()
+        observations[torch.arange(6) >= lengths[:, None]] = padding
+        model = linear()
+        train(model, Examples(observations, TRAINING.labels, lengths), VALIDATION, SETTINGS)
+        results.append(weights_of(model))
+    assert torch.equal(*results)
+
+
+def test_the_loss_is_the_weighted_sum_with_the_counts_of_the_training_set():
+    counts = TRAINING.class_counts(3)
+    criterion = Criterion(LossSettings({"multiplet": 0.5, "lsel": 10.0, "dskl": 0.0}), counts)
+    model, batch = linear().eval(), dataclasses.replace(TRAINING, observations=TRAINING.observations.float())
+    batch = batch.take(np.arange(20))
+    judged = criterion(model, batch)
+    logits, scores = model(batch.observations).logits, model.scores(batch.observations)
+    expected = 0.5 * multiplet(logits, batch.labels) + 10 * lsel(scores, batch.labels, class_counts=counts[0])
+    torch.testing.assert_close(judged.total, expected)
+    assert set(judged.terms) == {"multiplet", "lsel"}
+
+
+def test_series_that_have_ended_count_no_more_where_a_loss_needs_to_know():
+    lengths = torch.randint(1, 7, (len(TRAINING),), generator=torch.Generator().manual_seed(0))
+    examples = dataclasses.replace(TRAINING, lengths=lengths)
+    counts = examples.class_counts(3)
+    assert torch.equal(counts[0], TRAINING.class_counts(3)[0])
+    assert counts.shape == (6, 3)
+    assert int(counts[4, 1]) == int(((lengths >= 5) & (TRAINING.labels == 1)).sum())
+    model, batch = linear().eval(), examples.take(np.arange(len(TRAINING)))
+    batch = batch._replace(observations=batch.observations.float())
+    for rows, horizon in ((counts, 6), (counts[0], 4)):
+        part = batch._replace(observations=batch.observations[:, :horizon], lengths=lengths.clamp_max(horizon))
+        expected = dskl(model.scores(part.observations), part.labels, class_counts=rows, lengths=part.lengths)
+        torch.testing.assert_close(Criterion(LossSettings({"dskl": 1.0}), counts)(model, part).total, expected)
+
+
+@pytest.mark.parametrize("name", ["cost_sensitive_lsel", "lsifwc", "barr", "ranking_margin"])
+@pytest.mark.parametrize("costs", ["uniform", "inverse_frequency", "effective_number"])
+def test_losses_with_options_of_their_own_can_be_trained(name, costs):
+    criterion = Criterion(LossSettings({name: 1.0}, gamma=0.1, costs=costs, beta=0.99), TRAINING.class_counts(3))
+    batch = TRAINING.take(np.arange(30))
+    judged = criterion(linear(), batch._replace(observations=batch.observations.float()))
+    assert math.isfinite(float(judged.total.detach()))
+
+
+def test_sgdw_keeps_the_decay_out_of_the_velocity():
+    torch.manual_seed(0)
+    start, gradients = torch.randn(5), torch.randn(4, 5)
+    weight = nn.Parameter(start.clone())
+    optimizer = SGDW([weight], lr=0.1, momentum=0.9, decay=0.01)
+    expected, velocity = start.clone(), torch.zeros(5)
+    for gradient in gradients:
+        weight.grad = gradient.clone()
+        optimizer.step()
+        velocity = 0.9 * velocity + gradient
+        expected = expected - 0.1 * (velocity + 0.01 * expected)
+    torch.testing.assert_close(weight.detach(), expected)
+
+
+def test_rmsprop_has_its_decay_within_the_gradient():
+    weight = nn.Parameter(torch.ones(1))
+    optimizer = optimizer_for([weight], OptimizerSettings("rmsprop", lr=0.1, weight_decay=0.5))
+    weight.grad = torch.zeros(1)
+    optimizer.step()
+    torch.testing.assert_close(weight.detach(), torch.tensor([1 - 0.1 * 0.5 / math.sqrt(0.01 * 0.25)]))
+
+
+@pytest.mark.parametrize("name", ["adamw", "sgdw", "rmsprop"])
+def test_every_optimizer_learns(name):
+    _, record = trained(settings=changed(SETTINGS, {"optimizer.name": name, "training.gradient_clip": 1.0}))
+    assert record.best.metric > 0.65
+
+
+def test_mixed_precision_learns_where_the_device_has_it():
+    _, record = trained(settings=changed(SETTINGS, {"training.precision": "bf16-mixed"}))
+    assert record.best.metric > 0.65
+
+
+NAN = TRAINING.observations.clone()
+NAN[7, 2, 1] = math.nan
+MESSAGES = {
+    "NaN in the data": (
+        lambda _: Examples(NAN, TRAINING.labels),
+        "`observations` must be finite, got nan at series 7, time 2 (counted from 0). "
+        "Fill missing values in, or shorten the series with `lengths`.",
+    ),
+    "no time axis": (
+        lambda _: Examples(torch.zeros(3), [0, 1, 2]),
+        "`observations` must be of shape (series, time, *features), got shape (3,). "
+        "Stack series of equal length, or pad them and give `lengths`.",
+    ),
+    "negative label": (
+        lambda _: Examples(torch.zeros(2, 3, 1), [0, -1]),
+        "`labels` must be at least 0, got -1 at index 1. Classes count from 0.",
+    ),
+    "class beyond the model's": (
+        lambda _: train(linear(), Examples(*Gaussian.equidistant(4, 1.0).sample(50, 2, seed=0)), VALIDATION, SETTINGS),
+        "`observations` must be of shape (batch, time, 3), got shape (50, 2, 4). That is what the model reads.",
+    ),
+    "class that never occurs": (
+        lambda _: train(linear(), Examples(torch.zeros(2, 3, 3), [0, 2]), VALIDATION, SETTINGS),
+        "`labels` must be of all 3 classes, got none of class 1. "
+        "Nothing can be learned about the others: leave them out of the model.",
+    ),
+    "half precision on a CPU": (
+        lambda _: trained(settings=changed(SETTINGS, {"training.precision": "16-mixed"})),
+        "`training.precision` must be '32' or 'bf16-mixed' on a CPU, got '16-mixed'. Half precision needs a GPU.",
+    ),
+    "resuming from nowhere": (
+        lambda _: trained(resume=True),
+        "`folder` must be the folder of the run to resume, got None. Without one there is nothing saved.",
+    ),
+    "a folder that is taken": (
+        lambda folder: trained(folder=folder),
+        "`folder` must be without a run in it, got a folder with last.ckpt. "
+        "Pass resume=True to go on with it, or name another folder.",
+    ),
+    "resuming with other settings": (
+        lambda folder: trained(settings=changed(SETTINGS, {"optimizer.lr": 0.5}), folder=folder, resume=True),
+        "`optimizer.lr` must be what the run in the folder has, got 0.5. "
+        "The run began with 0.03; resume it so, or name another folder.",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def taken(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("taken")
+    trained(folder=folder)
+    return folder
+
+
+@pytest.mark.parametrize("case", MESSAGES)
+def test_bad_input_gets_this_sentence(case, taken):
+    call, message = MESSAGES[case]
+    with pytest.raises(InvalidArgument) as caught:
+        call(taken)
+    assert str(caught.value) == message
