@@ -27,6 +27,9 @@ format: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/losses.py
 	$(BIN)/python benchmarks/sat_curve.py
+	$(BIN)/python benchmarks/train_step.py
+	$(BIN)/python benchmarks/stream.py
+	$(BIN)/python benchmarks/consistency.py
 
 # The built wheel, in an empty environment, outside this tree.
 wheel-check: $(READY)

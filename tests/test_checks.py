@@ -24,6 +24,13 @@ def test_discovery_finds_every_rule_of_the_package():
     assert {type(rule) for rule in RULES} == set(sooner.rules.RULES.values())
 
 
+def test_discovery_finds_every_model_of_the_package():
+    from sooner.models import Earliest, FrameClassifier, Pooling, PrefixScorer, Recurrent
+
+    found = {type(model) for model in checks.models() if type(model).__module__.startswith("sooner.")}
+    assert found == {Earliest, FrameClassifier, Pooling, PrefixScorer, Recurrent}
+
+
 @dataclass(frozen=True)
 class ThirdParty(Rule):
     """A rule from outside: stop when the leader's score alone, not its margin, is large."""

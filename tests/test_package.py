@@ -19,9 +19,12 @@ PUBLIC = {
     "average_cost harmonic_mean mean_accuracy over_seeds least_threshold_for_error greatest_threshold_for_time "
     "threshold_of_least_cost",
     "data": "Gaussian AR1 HiddenOnset Process Sample",
-    "types": "Decisions SATCurve",
-    "errors": "SoonerError InvalidArgument UnknownName UnreachableTarget LawBroken",
-    "checks": "check_rule check_rule_law rules RULE_LAWS",
+    "types": "Decisions SATCurve Windows",
+    "errors": "SoonerError InvalidArgument UnknownName UnreachableTarget LawBroken TrainingDiverged NoTrialFinished",
+    "checks": "check_rule check_rule_law rules RULE_LAWS check_model check_model_law models MODEL_LAWS",
+    "models": "Model LiveStep Recurrent Pooling PrefixScorer Earliest FrameClassifier ResidualNetwork Dense build_model "
+    "encode_to_file features_from_file encoder_named",
+    "settings": "Settings read_settings settings_from_dict changed to_dict write_toml",
 }
 
 

@@ -7,16 +7,18 @@ import pytest
 import torch
 
 from sooner.errors import InvalidArgument, UnknownName
+from sooner.models import FrameClassifier
 from sooner.models.encoders import (
     ENCODERS,
     Dense,
-    FrameClassifier,
     Identity,
     ResidualNetwork,
     encode_to_file,
     encoder_named,
     features_from_file,
 )
+from sooner.settings import Settings, changed
+from sooner.train import Examples, train
 
 
 def parameters(module):
@@ -83,12 +85,9 @@ def test_a_small_network_learns_single_frames():
     labels = torch.arange(40) % 2
     images = torch.randn(40, 8, 8) + labels[:, None, None] * torch.linspace(-2, 2, 8)
     network = FrameClassifier(ResidualNetwork.small((8, 8), width=16), 2)
-    optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
-    for _ in range(15):
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(network(images), labels).backward()
-        optimizer.step()
-    assert (network.eval()(images).argmax(dim=1) == labels).float().mean() > 0.9
+    examples = Examples(images[:, None], labels)
+    changes = {"optimizer.lr": 0.01, "training.iterations": 15, "training.batch_size": 40, "loss.weights.lsel": 0.0}
+    assert train(network, examples, examples, changed(Settings(), changes)).best.metric > 0.9
 
 
 def test_features_come_back_from_the_file_as_the_encoder_gave_them(tmp_path):

@@ -176,24 +176,6 @@ class ResidualNetwork(Encoder):
         return self.layers(images).mean(dim=(2, 3))  # type: ignore[no-any-return]
 
 
-class FrameClassifier(nn.Module):
-    """An encoder and a linear layer without bias: logits of single observations, to train the encoder on them.
-
-    >>> FrameClassifier(Dense((3,), 8), 4)(torch.zeros(5, 3)).shape
-    torch.Size([5, 4])
-    """
-
-    def __init__(self, encoder: Encoder, classes: int) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.classes = as_whole(classes, name="classes", low=2, remedy="With one class there is nothing to decide.")
-        self.head = nn.Linear(encoder.width, self.classes, bias=False)
-
-    def forward(self, rows: Rows) -> Float[Tensor, "rows classes"]:
-        """The class logits of each row."""
-        return self.head(self.encoder(rows))  # type: ignore[no-any-return]
-
-
 ENCODERS: Mapping[str, Callable[..., Encoder]] = {
     "dense": Dense,
     "identity": Identity,
