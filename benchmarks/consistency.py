@@ -39,9 +39,10 @@ SETTINGS = changed(
         "loss.weights.lsel": 1.0,
         "optimizer.lr": 2e-2,
         "optimizer.weight_decay": 0.0,
+        "optimizer.schedule": "cosine",
         "training.batch_size": 250,
         "training.iterations": 2500,
-        "training.validate_every": 100,
+        "training.validate_every": 2500,  # the last weights, not those of a lucky validation
         "training.device": "cpu",
     },
 )

@@ -115,15 +115,18 @@ class OptimizerSettings:
         lr: the learning rate.
         weight_decay: how strongly weights are pulled to zero.
         momentum: of "sgdw"; the others go without.
+        schedule: "constant", or "cosine" to let the learning rate fall to zero at the last iteration.
     """
 
     name: str = "adamw"
     lr: float = 1e-3
     weight_decay: float = 1e-4
     momentum: float = 0.9
+    schedule: str = "constant"
 
     def __post_init__(self) -> None:
         _check_choice(self, "optimizer.name", ("adamw", "sgdw", "rmsprop"))
+        _check_choice(self, "optimizer.schedule", ("constant", "cosine"))
         _check_number(self, "optimizer.lr", "A learning rate is a small number such as 1e-3.", above_zero="strictly")
         _check_number(self, "optimizer.weight_decay", "It pulls weights to zero.")
         _check_number(self, "optimizer.momentum", "It is the share of the last step that is kept.", high=1.0)

@@ -13,7 +13,8 @@ from sooner.checks import MODEL_LAWS, check_model_law
 from sooner.data import Gaussian
 from sooner.errors import InvalidArgument, SoonerError, UnknownName
 from sooner.evaluate import balanced_error, hitting_times, sat_curve
-from sooner.models.prefix import Calibration, PrefixScorer, calibrate, deal
+from sooner.models.calibration import Calibration, calibrate, deal
+from sooner.models.prefix import PrefixScorer
 from sooner.rules import MSPRT
 
 PROCESS = Gaussian.equidistant(3, 0.8)

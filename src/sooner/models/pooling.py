@@ -13,223 +13,24 @@ z(t)       classifier(A(t)), the logits after observation t
 ========== ==========================================================================
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
-from torch.nn.functional import glu
 
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.inputs import as_lengths, as_tensor, as_whole, running, without_padding
 from sooner.models.base import LiveStep, Model
+from sooner.models.maps import ACCUMULATIONS, STEMS, Frames, Maps, MapSeries
 from sooner.types import ArrayLike, Lengths, LiveState, Observations, StepObservations, Windows
 
 _MOMENTS = 4  # times of each series that a training step looks at
 
-Frames = Shaped[Tensor, "batch time channels height width"]
-Maps = Float[Tensor, "rows depth height width"]
-MapSeries = Float[Tensor, "batch moments depth height width"]
-Segments = Int[Tensor, "batch time"]
 Moments = Int[Tensor, "batch moments"]
 
 _ROWS = 256
 """Maps that the classifier reads at once: more would only leave the processor's cache."""
-_LEVELS = 256
-"""The values of an 8-bit pixel."""
-
-
-class Accumulation(ABC):
-    """How maps become one: commutative and associative, with a neutral element."""
-
-    parts: int
-    """How many channels a stem gives for one channel of the map."""
-    neutral: float
-    reduce: str
-    """The name of the reduction for `torch.scatter_reduce`."""
-
-    @staticmethod
-    @abstractmethod
-    def contribution(raw: Tensor) -> Tensor:
-        """What a stem's output, channels on axis 1, adds to the map."""
-
-    @staticmethod
-    @abstractmethod
-    def repeated(value: Tensor, counts: Tensor) -> Tensor:
-        """The same contribution accumulated `counts` times, 0 included."""
-
-    @staticmethod
-    @abstractmethod
-    def combine(one: Tensor, other: Tensor) -> Tensor:
-        """Two accumulated maps as one."""
-
-    @staticmethod
-    @abstractmethod
-    def cumulate(maps: Tensor) -> Tensor:
-        """All accumulated maps along axis 1."""
-
-    @staticmethod
-    @abstractmethod
-    def read(maps: Tensor) -> Tensor:
-        """What the classifier sees of an accumulated map."""
-
-
-class Maximum(Accumulation):
-    """A(t) = max of m(1..t): a view that shows nothing at a place takes nothing away, and one seen twice counts once."""
-
-    parts, neutral, reduce = 1, -torch.inf, "amax"
-
-    @staticmethod
-    def contribution(raw: Tensor) -> Tensor:
-        """The output itself."""
-        return raw
-
-    @staticmethod
-    def repeated(value: Tensor, counts: Tensor) -> Tensor:
-        """The value wherever it came at all."""
-        return torch.where(counts > 0, value, -torch.inf)
-
-    @staticmethod
-    def combine(one: Tensor, other: Tensor) -> Tensor:
-        """The larger."""
-        return torch.maximum(one, other)
-
-    @staticmethod
-    def cumulate(maps: Tensor) -> Tensor:
-        """Running maxima."""
-        return maps.cummax(dim=1).values
-
-    @staticmethod
-    def read(maps: Tensor) -> Tensor:
-        """The map itself."""
-        return maps
-
-
-class GatedSum(Accumulation):
-    """A(t) = sum of sigmoid(g(u)) m(u): evidence adds up, and a learned gate leaves out what shows nothing."""
-
-    parts, neutral, reduce = 2, 0.0, "sum"
-
-    @staticmethod
-    def contribution(raw: Tensor) -> Tensor:
-        """One half of the output, times the sigmoid of the other."""
-        return glu(raw, dim=1)
-
-    @staticmethod
-    def repeated(value: Tensor, counts: Tensor) -> Tensor:
-        """The value times the count."""
-        return value * counts
-
-    @staticmethod
-    def combine(one: Tensor, other: Tensor) -> Tensor:
-        """The sum."""
-        return one + other
-
-    @staticmethod
-    def cumulate(maps: Tensor) -> Tensor:
-        """Running sums."""
-        return maps.cumsum(dim=1)
-
-    @staticmethod
-    def read(maps: Tensor) -> Tensor:
-        """asinh of the map less its mean over places: linear where little was seen, logarithmic where much was.
-
-        What all places have in common, t blank frames for example, would soon be larger than all that they show.
-        """
-        return torch.asinh(maps - maps.mean(dim=(-2, -1), keepdim=True))
-
-
-ACCUMULATIONS: Mapping[str, Accumulation] = {"max": Maximum(), "sum": GatedSum()}
-
-
-class Stem(nn.Module, ABC):
-    """From frames to maps.
-
-    Args:
-        width: the channels of a map.
-        how: the accumulation that the maps are for.
-    """
-
-    def __init__(self, width: int, how: Accumulation) -> None:
-        super().__init__()
-        self.width = width
-        self.how = how
-
-    @abstractmethod
-    def forward(self, frames: Shaped[Tensor, "rows channels height width"]) -> Maps:
-        """The contribution of each frame."""
-
-    @abstractmethod
-    def accumulate(self, frames: Frames, segments: Segments, moments: int) -> MapSeries:
-        """The frames of each segment 0..moments-1 accumulated, but not yet across segments; frames beyond are not read."""
-
-
-class Convolution(Stem):
-    """m(t) by one 3x3 convolution; the maximum, or the gate, is what is not linear. 8-bit pixels are read as x/127.5 - 1."""
-
-    def __init__(self, channels: int, width: int, how: Accumulation) -> None:
-        super().__init__(width, how)
-        self.convolution = nn.Conv2d(channels, how.parts * width, 3, padding=1)
-
-    def forward(self, frames: Shaped[Tensor, "rows channels height width"]) -> Maps:
-        """The contribution of each frame."""
-        pixels = frames.to(self.convolution.weight.dtype)
-        pixels = pixels / 127.5 - 1 if frames.dtype == torch.uint8 else pixels
-        return self.how.contribution(self.convolution(pixels))
-
-    def accumulate(self, frames: Frames, segments: Segments, moments: int) -> MapSeries:
-        """One map a frame, then one a segment."""
-        series, time = (segments < moments).nonzero(as_tuple=True)
-        maps = self(frames[series, time])
-        empty = maps.new_full((len(frames) * moments, maps[0].numel()), self.how.neutral)
-        target = (series * moments + segments[series, time])[:, None].expand(-1, empty.shape[1])
-        reduced: Tensor = empty.scatter_reduce(0, target, maps.flatten(1), self.how.reduce)
-        return reduced.view(len(frames), moments, *maps.shape[1:])
-
-
-class Embedding(Stem):
-    """m(t) by a learned table of the 8-bit values round(127.5 (x + 1)), one for each channel of the frame.
-
-    A table tells 254 from 255 as easily as black from white, which no small convolution does: where 255 means "not shown",
-    that is what counts. Values outside of -1..1 are read as the nearest end; frames of type uint8 are read as they are.
-    The table starts as random slopes and a little noise: from noise alone, the first hundred steps learn far less.
-    """
-
-    def __init__(self, channels: int, width: int, how: Accumulation) -> None:
-        super().__init__(channels * width, how)
-        levels = torch.linspace(-1, 1, _LEVELS).repeat(channels)[:, None]
-        slopes = torch.randn(how.parts * width)
-        self.table = nn.Parameter(levels * slopes + 0.1 * torch.randn(len(levels), len(slopes)))
-
-    def forward(self, frames: Shaped[Tensor, "rows channels height width"]) -> Maps:
-        """The contribution of each frame."""
-        first = torch.arange(frames.shape[1], device=frames.device)[:, None, None] * _LEVELS
-        return _channels_first(self.how.contribution(self.table)[_levels(frames).long() + first])
-
-    def accumulate(self, frames: Frames, segments: Segments, moments: int) -> MapSeries:
-        """One look-up for each pixel that differs from the commonest level; those at that level are only counted.
-
-        So the cost is that of what the frames show, not of their size: 15 pixels of 784, for example.
-        """
-        batch, _, *shape = frames.shape
-        levels = _levels(frames).flatten(2)
-        sites = levels.shape[2]
-        commonest = levels[:, 0].flatten().bincount(minlength=_LEVELS).argmax()
-        series, time, site = ((levels != commonest) & (segments < moments)[..., None]).nonzero(as_tuple=True)
-        target = (series * moments + segments[series, time]) * sites + site
-        frames_in = (segments[..., None] == torch.arange(moments, device=segments.device)).sum(dim=1)
-        others_in = target.bincount(minlength=batch * moments * sites).view(batch, moments, sites)
-        table = self.how.contribution(self.table)
-        first = torch.arange(shape[0], device=table.device).repeat_interleave(sites // shape[0]) * _LEVELS
-        common = self.how.repeated(table[commonest + first], (frames_in[..., None] - others_in)[..., None])
-        seen = table[levels[series, time, site].long() + first[site]]
-        reduced = common.flatten(0, 2).scatter_reduce(0, target[:, None].expand_as(seen), seen, self.how.reduce)
-        maps = _channels_first(reduced.view(batch * moments, *shape, -1))
-        return maps.view(batch, moments, *maps.shape[1:])
-
-
-STEMS: Mapping[str, type[Convolution] | type[Embedding]] = {"convolution": Convolution, "embedding": Embedding}
 
 
 class Pooling(Model):
@@ -376,14 +177,6 @@ def _classifier(shape: tuple[int, ...], widths: tuple[int, ...], classes: int) -
 def _finite(flat: Shaped[Tensor, "*rows pixels"], live: Tensor) -> Tensor:
     """A table would give a missing value some level in silence, so it is refused here; padding becomes zero."""
     return without_padding(flat, live, name="observations") if flat.is_floating_point() else flat
-
-
-def _levels(frames: Tensor) -> Tensor:
-    return frames if frames.dtype == torch.uint8 else ((frames + 1) * 127.5).round().clamp(0, 255).to(torch.uint8)
-
-
-def _channels_first(maps: Float[Tensor, "rows channels height width parts"]) -> Maps:
-    return maps.permute(0, 1, 4, 2, 3).flatten(1, 2)
 
 
 def _as_times(times: ArrayLike, ends: Lengths) -> Moments:

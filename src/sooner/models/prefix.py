@@ -16,24 +16,21 @@ scikit-learn is imported where it is used, so that everybody else does without.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.inputs import as_labels, as_lengths, as_tensor, as_whole, refuse_empty, running, without_padding
 from sooner.models.base import LiveStep, Model
+from sooner.models.calibration import Calibration, Evidence, LogPrior, Rows, calibrate, deal, log_softmax
 from sooner.types import ArrayLike, IntArray, Lengths, LiveState, Observations, StepObservations, StepScores, Windows
 
 LOWEST = 1e-12
 """No probability of a classifier is read as less."""
-
-Evidence = Float[np.ndarray, "rows present"]
-LogPrior = Float[np.ndarray, " present"]
-Rows: TypeAlias = Int[np.ndarray, " rows"]
 
 
 class Classifier(Protocol):
@@ -77,21 +74,6 @@ def channels_first(prefixes: Float[Tensor, "rows time channels"]) -> Float[np.nd
 LAYOUTS = {"flat": flat, "aeon": channels_first}
 
 
-class Calibration(NamedTuple):
-    """Evidence e_k becomes a e_k + b_k; at a = 1 and b = 0 it stays what it is.
-
-    The slope does not touch the prior, so a rare class does not lose by it.
-    """
-
-    slope: float
-    bias: Float[np.ndarray, " present"]
-
-    def __call__(self, evidence: Evidence) -> Evidence:
-        """The calibrated evidence."""
-        calibrated: Evidence = self.slope * evidence + self.bias
-        return calibrated
-
-
 @dataclass(frozen=True)
 class Checkpoint:
     """A classifier fitted to the first `time` observations, and what makes log-likelihoods of its probabilities.
@@ -120,7 +102,7 @@ class Checkpoint:
         """
         probabilities = _probabilities(self.classifier, data, self.present)
         evidence = self.calibration(_log(probabilities, floor=self.floor) - self.log_prior)
-        fresh = torch.as_tensor(_log_softmax(evidence + self.log_prior) - self.log_prior).to(held)
+        fresh = torch.as_tensor(log_softmax(evidence + self.log_prior) - self.log_prior).to(held)
         before = held[:, self.present].logsumexp(dim=1, keepdim=True)
         scores = held - before + fresh.logsumexp(dim=1, keepdim=True)
         scores[:, self.present] = fresh
@@ -295,52 +277,6 @@ def _fit(classifier: Classifier, time: int, data: Any, labels: Rows, *, folds: i
     return Checkpoint(time, present, clone(classifier).fit(data, labels), floor, calibration, log_prior)
 
 
-def deal(labels: Rows, *, folds: int, seed: int) -> Rows:
-    """The part that each series is held out in, or -1 for the only series of its class, which never is.
-
-    Series are shuffled, sorted by class, and dealt like cards. So each class is spread as evenly as can be, and whatever
-    is held out, at least one series of every class stays.
-    """
-    _, column, members = np.unique(labels, return_inverse=True, return_counts=True)
-    alone = members[column] == 1
-    shuffled = np.random.default_rng(seed).permutation(np.flatnonzero(~alone))
-    parts = np.full(len(labels), -1)
-    parts[shuffled[np.argsort(labels[shuffled], kind="stable")]] = np.arange(len(shuffled)) % folds
-    return parts
-
-
-def calibrate(evidence: Evidence, columns: Rows, log_prior: LogPrior) -> Calibration:
-    """The slope and biases whose posteriors, softmax(a e + b + log pi), explain the true classes best.
-
-    Least log loss, with log a and each b_k normal a priori (mean 0, variance 1): that weighs as much as a few series do, so
-    a handful of them cannot make the calibration extreme. Classes that are never true here keep the bias 0 and have no say
-    in the slope; with fewer than two others, the evidence stays as it is.
-
-    Args:
-        evidence: of series that the classifier has not seen.
-        columns: their true classes, as columns of `evidence`.
-        log_prior: log pi of all columns.
-    """
-    from scipy.optimize import minimize
-
-    seen, targets = np.unique(columns, return_inverse=True)
-    bias = np.zeros(evidence.shape[1])
-    if len(seen) < 2:
-        return Calibration(1.0, bias)
-    e, truth = evidence[:, seen], np.eye(len(seen))[targets]
-
-    def loss(parameters: Float[np.ndarray, " parameters"]) -> tuple[float, Float[np.ndarray, " parameters"]]:
-        slope = np.exp(parameters[0])
-        log_posterior = _log_softmax(slope * e + parameters[1:] + log_prior[seen])
-        excess = np.exp(log_posterior) - truth
-        gradient = np.append(slope * (excess * e).sum(), excess.sum(axis=0))
-        return float(parameters @ parameters / 2 - (truth * log_posterior).sum()), gradient + parameters
-
-    best = minimize(loss, np.zeros(1 + len(seen)), jac=True, method="L-BFGS-B").x
-    bias[seen] = best[1:]
-    return Calibration(float(np.exp(best[0])), bias)
-
-
 def _log_prior(labels: Rows) -> LogPrior:
     members = np.unique(labels, return_counts=True)[1]
     log_prior: LogPrior = np.log(members / members.sum())
@@ -358,12 +294,6 @@ def _probabilities(classifier: Classifier, data: Any, present: IntArray) -> Evid
 def _log(probabilities: Evidence, *, floor: float) -> Evidence:
     """An exact zero, as trees give it, means "less than what could be told", not "never"."""
     return np.log(np.maximum(np.where(probabilities > 0, probabilities, floor), LOWEST))
-
-
-def _log_softmax(logits: Evidence) -> Evidence:
-    shifted: Evidence = logits - logits.max(axis=1, keepdims=True)
-    normal: Evidence = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    return normal
 
 
 def _times(checkpoints: int | tuple[int, ...], *, longest: int) -> Sequence[int]:

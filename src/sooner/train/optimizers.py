@@ -1,5 +1,6 @@
 """The optimizers that settings can name."""
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -46,3 +47,14 @@ def optimizer_for(parameters: Iterable[nn.Parameter], settings: OptimizerSetting
     }
     optimizer: Optimizer = makers[settings.name]()
     return optimizer
+
+
+def schedule_for(settings: OptimizerSettings, iterations: int) -> Callable[[int], float]:
+    """The share of the learning rate that a step takes.
+
+    >>> [round(schedule_for(OptimizerSettings(schedule="cosine"), 4)(step), 3) for step in range(5)]
+    [1.0, 0.854, 0.5, 0.146, 0.0]
+    """
+    if settings.schedule == "constant":
+        return lambda step: 1.0  # noqa: ARG005
+    return lambda step: (1 + math.cos(math.pi * min(step / iterations, 1.0))) / 2

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from lightning.pytorch import LightningModule
+from lightning.pytorch.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from sooner.errors import TrainingDiverged
 from sooner.evaluate.metrics import mean_accuracy
@@ -15,7 +15,7 @@ from sooner.models.base import Model
 from sooner.settings import Settings, to_dict
 from sooner.train.criterion import Criterion, Judged
 from sooner.train.examples import Batch, Examples, InOrder, Shuffled
-from sooner.train.optimizers import optimizer_for
+from sooner.train.optimizers import optimizer_for, schedule_for
 from sooner.types import Scores
 
 StateDict: TypeAlias = dict[str, Tensor]
@@ -51,9 +51,12 @@ class Trainee(LightningModule):
         """The validation set, in order."""
         return InOrder(self.validation_set, self.settings.training.batch_size)
 
-    def configure_optimizers(self) -> Optimizer:
-        """The optimizer of the settings."""
-        return optimizer_for(self.model.parameters(), self.settings.optimizer)
+    def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
+        """The optimizer of the settings, its learning rate a function of the step alone."""
+        optimizer = optimizer_for(self.model.parameters(), self.settings.optimizer)
+        factor = schedule_for(self.settings.optimizer, self.settings.training.iterations)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:  # noqa: ARG002
         """Make the step's random numbers a function of (seed, step), as its batch is: nothing to save, nothing to lose."""
