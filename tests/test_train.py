@@ -79,9 +79,10 @@ class Cut(Exception):
     pass
 
 
-@pytest.mark.parametrize("step", [3, 10, 36])
-def test_cut_at_any_step_and_resumed_it_is_as_if_nothing_had_happened(tmp_path, step):
-    whole, unbroken = trained(linear(dropout=0.3))
+@pytest.mark.parametrize(("step", "schedule"), [(3, "constant"), (10, "cosine"), (36, "cosine")])
+def test_cut_at_any_step_and_resumed_it_is_as_if_nothing_had_happened(tmp_path, step, schedule):
+    settings = changed(SETTINGS, {"optimizer.schedule": schedule})
+    whole, unbroken = trained(linear(dropout=0.3), settings)
     broken = linear(dropout=0.3)
 
     def cut(*_):
@@ -90,9 +91,9 @@ def test_cut_at_any_step_and_resumed_it_is_as_if_nothing_had_happened(tmp_path, 
 
     hook = broken.register_forward_pre_hook(cut)
     with pytest.raises(Cut):
-        trained(broken, folder=tmp_path)
+        trained(broken, settings, folder=tmp_path)
     hook.remove()
-    resumed, record = trained(linear(dropout=0.3), folder=tmp_path, resume=True)
+    resumed, record = trained(linear(dropout=0.3), settings, folder=tmp_path, resume=True)
     assert torch.equal(weights_of(resumed), weights_of(whole))
     assert (record.history, record.best, record.steps) == (unbroken.history, unbroken.best, unbroken.steps)
 

@@ -68,6 +68,12 @@ def test_a_trial_that_diverges_does_not_end_the_study():
         tuned(SearchSpace.from_dict({"optimizer.lr": [1e4]}), wild, trials=2)
 
 
+def test_a_combination_that_no_settings_allow_does_not_end_the_study():
+    space = SearchSpace.from_dict({"loss.weights.lsel": [0.0, 1.0], "loss.weights.multiplet": [0.0, 1.0]})
+    found = tune(linear, TRAINING, VALIDATION, SETTINGS, space, trials=5, study="combinations", seed=0)
+    assert sum(found.settings.loss.weights.values()) > 0
+
+
 def test_hopeless_trials_are_pruned():
     space = SearchSpace.from_dict({"optimizer.lr": {"low": 1e-6, "high": 0.1, "log": True}})
     record = tuned(space, trials=10, pruner="median")
@@ -150,7 +156,7 @@ MESSAGES = {
     "nowhere to look": (of(), "`search` must be a table with at least one key, got {}. Say where to look."),
     "an unknown key": (
         lambda _: tuned(SearchSpace({"optimizer.rl": Grid((0.1,))})),
-        "`key in [optimizer]` must be one of 'lr', 'momentum', 'name', 'weight_decay', got 'rl'. Did you mean 'lr'?",
+        "`key in [optimizer]` must be one of 'lr', 'momentum', 'name', 'schedule', 'weight_decay', got 'rl'. Did you mean 'lr'?",
     ),
     "a value that settings refuse": (
         lambda _: tuned(SearchSpace({"model.order": Grid((0, "none"))})),

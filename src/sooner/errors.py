@@ -74,3 +74,12 @@ class NoTrialFinished(SoonerError, RuntimeError):
             f"None of the {trials} trial(s) of study {study!r} came to its end. Search lower learning rates, add gradient "
             'clipping, or prune less (pruner="none").'
         )
+
+
+class SecondBackward(SoonerError, RuntimeError):
+    """A second backward pass through what allows one."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "One backward pass is allowed for each forward pass: it gives its memory back. Add the losses up first."
+        )

@@ -1,15 +1,17 @@
 """The paper's integrator: its size, its kernel against a plain transcription, and the laws."""
 
 import copy
+import gc
 import pickle
+import weakref
 
 import pytest
 import torch
 from torch import nn
 
 from sooner import checks
-from sooner.errors import InvalidArgument, UnknownName
-from sooner.models import Dense, Recurrent
+from sooner.errors import InvalidArgument, SecondBackward, UnknownName
+from sooner.models import Dense, Recurrent, ResidualNetwork
 from sooner.models import kernel as window_kernel
 from sooner.models import readout as normed_readout
 from sooner.models.activations import ACTIVATIONS
@@ -181,6 +183,73 @@ def test_a_live_series_takes_bounded_memory_that_the_model_states(order):
     assert stated == 4 * (kept * 10 + 4 + 4 + 1)
 
 
+def test_memory_is_let_go_where_no_way_back_is_taken():
+    """Nothing holds it in a circle that only the garbage collector would find."""
+    model = Recurrent((3,), 4, hidden=5, order=2)
+    gc.collect()
+    gc.disable()
+    try:
+        taken = []
+        take = model.cell.workspace.take
+        model.cell.workspace.take = lambda *given: taken.append(weakref.ref(piece := take(*given))) or piece
+        model.scores(torch.randn(6, 7, 3)).detach()
+        assert len(taken) == 1
+        assert taken[0]() is None
+    finally:
+        gc.enable()
+
+
+def test_inference_mode_leaves_nothing_behind():
+    model = Recurrent((3,), 4, hidden=5, order=2)
+    with torch.inference_mode():
+        model(torch.randn(9, 9, 3))
+    model(torch.randn(6, 9, 3)).logits.sum().backward()
+
+
+def test_a_second_way_back_is_refused_in_words():
+    value = Recurrent((3,), 4, hidden=5, order=2)(torch.randn(6, 7, 3)).logits.sum()
+    value.backward(retain_graph=True)
+    with pytest.raises(SecondBackward, match="One backward pass is allowed for each forward pass"):
+        value.backward()
+
+
+@pytest.mark.parametrize("cell", ["peephole", "lstm", "gru"])
+def test_mixed_precision_reaches_the_encoder_and_spares_the_integrator(cell):
+    model = Recurrent((3,), 4, hidden=5, order=2, cell=cell, encoder=Dense((3,), width=7))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        logits = model(torch.randn(6, 7, 3)).logits
+    assert logits.dtype == torch.float32
+    logits.sum().backward()
+
+
+@pytest.mark.parametrize("order", [0, 1, 2, 4, None])
+def test_padding_is_inert_in_training_too(order):
+    """Neither the encoder's batch norm nor the readout's sees it: padded and unpadded batches give the same logits."""
+    torch.manual_seed(0)
+    model = Recurrent((6, 6), 3, hidden=5, order=order, encoder=ResidualNetwork.small((6, 6), 8)).train()
+    x, lengths = torch.randn(4, 5, 6, 6), torch.full((4,), 5)
+    padded = torch.cat([x, torch.full((4, 4, 6, 6), torch.nan)], dim=1)
+    plain, wide = copy.deepcopy(model).scores(x), copy.deepcopy(model).scores(padded, lengths)
+    torch.testing.assert_close(wide[:, :5], plain, rtol=1e-4, atol=1e-4)
+
+
+def test_live_steps_leave_a_model_in_training_alone():
+    model = Recurrent((3,), 4, hidden=5, order=2).train()
+    before = copy.deepcopy(model.state_dict())
+    model.step(model.init(2), torch.randn(2, 3))
+    torch.testing.assert_close(model.state_dict(), before)
+
+
+def test_arrays_lists_and_other_types_are_read():
+    model = Recurrent((3,), 4, hidden=5, order=2).eval()
+    x = torch.randn(2, 5, 3)
+    expected = model.scores(x, torch.tensor([5, 3]))
+    for observations in (x.numpy(), x.double(), x.tolist()):
+        torch.testing.assert_close(model.scores(observations, [5, 3]), expected)
+    state = model.init(2)
+    torch.testing.assert_close(model.step(state, x[:, 0].double().numpy()).scores, expected[:, 0])
+
+
 def test_an_encoder_reads_each_observation_and_is_trained_with_the_rest():
     model = Recurrent((2, 3), 4, hidden=5, order=1, encoder=Dense((2, 3), width=7))
     for law in checks.MODEL_LAWS:
@@ -198,5 +267,17 @@ def test_bad_shapes_and_names_are_answered():
         InvalidArgument, match=r"`observations` must be of shape \(batch, time, 3\), got shape \(2, 5, 4\)"
     ):
         Recurrent((3,), 4)(torch.zeros(2, 5, 4))
+    with pytest.raises(InvalidArgument, match=r"`lengths` must be in 1..5, got 6 at index 0"):
+        Recurrent((3,), 4)(torch.zeros(2, 5, 3), [6, 1])
+    with pytest.raises(InvalidArgument, match=r"`observations` must be finite, got nan at series 1, time 4"):
+        Recurrent((3,), 4).scores(torch.cat([torch.zeros(9, 3), torch.full((1, 3), torch.nan)]).view(2, 5, 3))
+    with pytest.raises(InvalidArgument, match=r"`observations` must be of 2 stream\(s\), got 5"):
+        Recurrent((3,), 4).step(Recurrent((3,), 4).init(2), torch.zeros(5, 3))
+    with pytest.raises(InvalidArgument, match=r"`log_prior` must be 4 finite numbers, got \[-1.0\]"):
+        Recurrent((3,), 4, log_prior=[-1.0])
+    with pytest.raises(InvalidArgument, match=r"`encoder` must be a module that reads \(3,\)"):
+        Recurrent((3,), 4, encoder=Dense((2,), 4))
+    with pytest.raises(InvalidArgument, match=r"`features` must be a shape, for example \(3,\), got 3"):
+        Recurrent(3, 4)
     with pytest.raises(InvalidArgument, match=r"`order` must be at least 0"):
         Recurrent((3,), 4, order=-1)

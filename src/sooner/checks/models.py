@@ -31,7 +31,7 @@ def check_model(model: Model, *, trials: int = 4) -> None:
     """Try every law of `MODEL_LAWS` on random observations; the first one that is broken is raised as `LawBroken`.
 
     Args:
-        model: an instance of a subclass of `Model`, trained or not. It is left as it was found.
+        model: an instance of a subclass of `Model`, trained or not. It is left as it was found, but without gradients.
         trials: how many cases, of different lengths.
     """
     for name in MODEL_LAWS:

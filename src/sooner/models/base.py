@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from sooner.errors import InvalidArgument, UnknownName
-from sooner.inputs import as_tensor, as_whole
+from sooner.inputs import as_lengths, as_tensor, as_whole, refuse_empty, running, without_padding
 from sooner.scores import m_tandem, m_tandem_oblivion
 from sooner.types import (
     ArrayLike,
@@ -67,12 +67,19 @@ class Model(nn.Module, ABC):
         super().__init__()
         if formula not in FORMULAS:
             raise UnknownName("formula", formula, FORMULAS)
+        if not isinstance(features, tuple | list):
+            raise InvalidArgument(
+                "features", "a shape, for example (3,)", repr(features), "It is that of one observation."
+            )
         self.features = tuple(as_whole(size, name="features", low=1, remedy="It is a shape.") for size in features)
         self.classes = as_whole(classes, name="classes", low=2, remedy="With one class there is nothing to decide.")
         remedy = "It is the number of earlier observations a window holds; None is full memory."
         self.order = None if order is None else as_whole(order, name="order", low=0, remedy=remedy)
         self.formula = formula
         prior = None if log_prior is None else as_tensor(log_prior, name="log_prior").to(torch.get_default_dtype())
+        if prior is not None and (prior.shape != (self.classes,) or not bool(prior.isfinite().all())):
+            remedy = "Give the log of one prior probability for each class."
+            raise InvalidArgument("log_prior", f"{self.classes} finite numbers", prior.tolist(), remedy)
         self.register_buffer("log_prior", prior)
 
     @abstractmethod
@@ -84,7 +91,7 @@ class Model(nn.Module, ABC):
         """The state of new live series: tensors whose first axis is the stream."""
 
     @abstractmethod
-    def step(self, state: LiveState, observation: StepObservations) -> LiveStep:
+    def step(self, state: LiveState, observation: ArrayLike) -> LiveStep:
         """Take one observation of each live series in. Rows do not know of each other."""
 
     @classmethod
@@ -92,9 +99,33 @@ class Model(nn.Module, ABC):
     def examples(cls: type[M]) -> Iterator[M]:
         """A few small instances on which the laws of `sooner.checks` are tried."""
 
-    def scores(self, observations: Observations, lengths: Lengths | None = None) -> Scores:
-        """The scores after each observation."""
-        return FORMULAS[self.formula](self(observations, lengths).logits, log_prior=self.log_prior)
+    def scores(self, observations: ArrayLike, lengths: ArrayLike | None = None) -> Scores:
+        """The scores after each observation, from (batch, time, *features); without a gradient wrap it in `torch.no_grad`."""
+        return FORMULAS[self.formula](self(*self.admit(observations, lengths)).logits, log_prior=self.log_prior)
+
+    def admit(self, observations: ArrayLike, lengths: ArrayLike | None) -> tuple[Observations, Lengths | None]:
+        """The door for a batch: tensors of the right shape, finite within each length, zero beyond."""
+        tensor = as_tensor(observations, name="observations")
+        self.check_observations(tensor, leading=2)
+        refuse_empty(tensor, name="observations")
+        if tensor.shape[1] == 0:
+            raise InvalidArgument("observations", "at least 1 in each series", "none", "Drop empty series.")
+        ends = None if lengths is None else as_lengths(lengths, tensor, time=tensor.shape[1])
+        if tensor.is_floating_point():
+            live = running(as_lengths(ends, tensor, time=tensor.shape[1]), tensor.shape[1])
+            tensor = without_padding(tensor.flatten(2), live, name="observations").view(tensor.shape)
+        return tensor, ends
+
+    def admit_step(self, state: LiveState, observation: ArrayLike) -> StepObservations:
+        """The door for one observation of each live series."""
+        tensor = as_tensor(observation, name="observations")
+        self.check_observations(tensor, leading=1)
+        if len(tensor) != len(state[0]):
+            remedy = "Give one observation for each row of the state."
+            raise InvalidArgument("observations", f"of {len(state[0])} stream(s)", f"{len(tensor)}", remedy)
+        if tensor.is_floating_point():
+            without_padding(tensor.flatten(1), tensor.new_ones(len(tensor), dtype=torch.bool), name="observations")
+        return tensor
 
     def training_windows(self, observations: Observations, lengths: Lengths | None) -> tuple[Windows, Lengths | None]:
         """What training looks at, and the lengths that hold there: `forward`, unless the model is trained at a part of it."""

@@ -1,5 +1,6 @@
 """From settings to a model."""
 
+from sooner.errors import InvalidArgument
 from sooner.models.base import Model
 from sooner.models.earliest import Earliest
 from sooner.models.encoders import encoder_named
@@ -14,7 +15,8 @@ def build_model(
 ) -> Model:
     """The model that the settings describe, untrained.
 
-    LSTM-s and LSTM-m are recurrent models with cell "lstm" and full memory; their losses make them what they are.
+    EARLIEST and pooling take of the settings what they have: hidden and penalty, or nothing. LSTM-s and LSTM-m are recurrent
+    models with cell "lstm" and full memory; their losses make them what they are.
 
     Args:
         settings: the `model` table.
@@ -25,6 +27,9 @@ def build_model(
     >>> build_model(ModelSettings(order=3, hidden=8), (2,), 5).order
     3
     """
+    if settings.prior == "corrected" and log_prior is None:
+        remedy = 'Give the log frequencies of the training set, or set model.prior to "kept".'
+        raise InvalidArgument("log_prior", 'given where model.prior is "corrected"', "None", remedy)
     prior = log_prior if settings.prior == "corrected" else None
     if settings.name == "earliest":
         return Earliest(features, classes, hidden=settings.hidden, penalty=settings.penalty, log_prior=prior)

@@ -31,7 +31,6 @@ from sooner.types import (
     LiveState,
     Observations,
     Scalar,
-    StepObservations,
     Windows,
 )
 
@@ -63,6 +62,7 @@ class Earliest(Model):
         classes: K.
         hidden: the size of h.
         penalty: lambda, how dear waiting is in training (`own_loss`).
+        epsilon: exploration in training, in 0..1.
         log_prior: (classes,), subtracted from the logits to give scores; by default nothing is.
 
     >>> sum(parameter.numel() for parameter in Earliest((128,), 10, hidden=128).parameters())
@@ -76,9 +76,11 @@ class Earliest(Model):
         *,
         hidden: int = 128,
         penalty: float = 0.01,
+        epsilon: float = 0.0,
         log_prior: ArrayLike | None = None,
     ) -> None:
         super().__init__(features, classes, log_prior=log_prior)
+        self.epsilon = as_number(epsilon, name="epsilon", low=0.0, high=1.0, remedy="It is the share of exploration.")
         self.penalty = as_number(penalty, name="penalty", low=0.0, remedy="It is lambda, the price of waiting.")
         self.hidden = as_whole(hidden, name="hidden", low=1, remedy="It is the size of the network's state.")
         if len(self.features) != 1:
@@ -98,9 +100,9 @@ class Earliest(Model):
         zeros = self.classifier.weight.new_zeros
         return zeros(streams, self.hidden), zeros(streams, self.hidden), zeros(streams, 1)
 
-    def step(self, state: LiveState, observation: StepObservations) -> LiveStep:
+    def step(self, state: LiveState, observation: ArrayLike) -> LiveStep:
         """One update of the cell, whatever t is."""
-        self.check_observations(observation, leading=1)
+        observation = self.admit_step(state, observation)
         hidden, cell, times = state
         _, (hidden, cell) = self.lstm(observation[:, None].to(hidden), (hidden[None], cell[None]))
         now = hidden[0], cell[0], times + 1
@@ -121,8 +123,9 @@ class Earliest(Model):
         return tuple(f"baseline.{name}" for name, _ in self.baseline.named_parameters())
 
     def own_loss(self, observations: Observations, labels: Labels, lengths: Lengths | None) -> Scalar:
-        """The paper's loss at this model's penalty."""
-        return self.loss(observations, labels, lengths, penalty=self.penalty)
+        """The paper's loss at this model's penalty; outside of training always with the same draws."""
+        generator = None if self.training else torch.Generator(observations.device).manual_seed(0)
+        return self.loss(observations, labels, lengths, penalty=self.penalty, epsilon=self.epsilon, generator=generator)
 
     def loss(
         self,

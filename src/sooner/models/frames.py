@@ -14,7 +14,7 @@ from sooner.inputs import running
 from sooner.models.base import LiveStep, Model
 from sooner.models.encoders import Dense, Encoder
 from sooner.scores import m_tandem_step
-from sooner.types import ArrayLike, Lengths, LiveState, Observations, StepObservations, Windows
+from sooner.types import ArrayLike, Lengths, LiveState, Observations, Windows
 
 
 class FrameClassifier(Model):
@@ -47,10 +47,10 @@ class FrameClassifier(Model):
 
     def forward(self, observations: Observations, lengths: Lengths | None = None) -> Windows:
         """The logits of every observation; batch norm in the encoder does not see padding."""
-        self.check_observations(observations, leading=2)
+        observations, lengths = self.admit(observations, lengths)
         if lengths is None:
             return Windows(self._read(observations.flatten(0, 1)).unflatten(0, observations.shape[:2])[:, :, None])
-        live = running(lengths.to(observations.device), observations.shape[1])
+        live = running(lengths, observations.shape[1])
         read = self._read(observations[live])
         logits = read.new_zeros(*live.shape, self.classes).masked_scatter(live[..., None], read)
         return Windows(logits[:, :, None])
@@ -60,9 +60,9 @@ class FrameClassifier(Model):
         like = self.head.weight
         return like.new_zeros(streams, self.classes), like.new_zeros(streams)
 
-    def step(self, state: LiveState, observation: StepObservations) -> LiveStep:
+    def step(self, state: LiveState, observation: ArrayLike) -> LiveStep:
         """One observation of each stream, read alone."""
-        self.check_observations(observation, leading=1)
+        observation = self.admit_step(state, observation)
         scores, seen = state
         prior = torch.zeros(self.classes).to(scores) if self.log_prior is None else self.log_prior
         now = self._read(observation)

@@ -27,6 +27,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from sooner.errors import SecondBackward
 from sooner.models.activations import Activation
 
 _BLOCK = 2**19  # entries of a block of gates: 2 MiB in float32
@@ -65,6 +66,7 @@ class Workspace:
         return Workspace, ()
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def lstm_windows(
     projected: Projected,
     recurrent: Recurrent,
@@ -130,11 +132,11 @@ class _Memory:
         self.kept = plan.positions if plan.keep else min(2, plan.positions)
         shape = (self.kept, self.rows, self.size)
         entries, arrays = self.kept * self.rows * self.size, 4 if plan.keep else 3
-        self.piece = plan.workspace.take((3 + arrays) * entries + arrays * _STAGGER, projected)
+        size = (3 + arrays) * entries + arrays * _STAGGER
+        self.piece = plan.workspace.take(size, projected) if plan.keep else projected.new_empty(size)
         starts = [(3 + array) * entries + array * _STAGGER for array in range(1, arrays)]
         self._gates = self.piece[: 4 * entries].view(self.kept, -1)
         self._cells, self._shown, *hidden = (self.piece[start : start + entries].view(shape) for start in starts)
-        # Without a way back the piece is given back at once, but the hidden states are still to be read.
         self.hidden = hidden[0] if plan.keep else projected.new_empty(plan.positions, self.rows, self.size)
 
     def blocks(self) -> list[slice]:
@@ -234,15 +236,15 @@ class _LSTMWindows(torch.autograd.Function):
         if plan.keep:
             ctx.save_for_backward(recurrent, peepholes)
             ctx.memory, ctx.plan = memory, plan
-        else:
-            plan.workspace.give_back(memory.piece)
-        return memory.hidden
+        return memory.hidden.detach()  # another object than `ctx.memory` holds: no circle keeps the memory alive
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_hidden: Tensor) -> tuple[Tensor, Tensor, Tensor | None, None]:
         recurrent, peepholes = ctx.saved_tensors
         plan, memory = ctx.plan, ctx.memory
+        if memory is None:
+            raise SecondBackward
         ctx.memory = None  # a second pass would read memory that is no longer ours
         time = memory.rows // memory.batch + plan.positions - 1
         d_projected = recurrent.new_zeros(4, time, memory.batch, memory.size)

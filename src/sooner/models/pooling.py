@@ -23,7 +23,7 @@ from sooner.errors import InvalidArgument, UnknownName
 from sooner.inputs import as_lengths, as_tensor, as_whole, running, without_padding
 from sooner.models.base import LiveStep, Model
 from sooner.models.maps import ACCUMULATIONS, STEMS, Frames, Maps, MapSeries
-from sooner.types import ArrayLike, Lengths, LiveState, Observations, StepObservations, Windows
+from sooner.types import ArrayLike, Lengths, LiveState, Observations, Windows
 
 _MOMENTS = 4  # times of each series that a training step looks at
 
@@ -124,9 +124,9 @@ class Pooling(Model):
         like = next(self.parameters())
         return (like.new_full((streams, *self.map), self.how.neutral),)
 
-    def step(self, state: LiveState, observation: StepObservations) -> LiveStep:
+    def step(self, state: LiveState, observation: ArrayLike) -> LiveStep:
         """Accumulate one more map of each live series, and read it."""
-        self.check_observations(observation, leading=1)
+        observation = self.admit_step(state, observation)
         frames = _finite(observation.flatten(1), observation.new_ones(len(observation), dtype=torch.bool))
         maps = self.how.combine(state[0], self.stem(frames.reshape(-1, *self.frame)))
         logits = self._read(maps)

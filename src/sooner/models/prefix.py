@@ -27,7 +27,7 @@ from sooner.errors import InvalidArgument, UnknownName
 from sooner.inputs import as_labels, as_lengths, as_tensor, as_whole, refuse_empty, running, without_padding
 from sooner.models.base import LiveStep, Model
 from sooner.models.calibration import Calibration, Evidence, LogPrior, Rows, calibrate, deal, log_softmax
-from sooner.types import ArrayLike, IntArray, Lengths, LiveState, Observations, StepObservations, StepScores, Windows
+from sooner.types import ArrayLike, IntArray, Lengths, LiveState, Observations, StepScores, Windows
 
 LOWEST = 1e-12
 """No probability of a classifier is read as less."""
@@ -223,9 +223,9 @@ class PrefixScorer(Model):
         buffer = torch.zeros(streams, last, *self.features)
         return buffer, torch.zeros(streams, dtype=torch.int64), torch.zeros(streams, self.classes)
 
-    def step(self, state: LiveState, observation: StepObservations) -> LiveStep:
+    def step(self, state: LiveState, observation: ArrayLike) -> LiveStep:
         """Note the observation down; series that come to a checkpoint now are classified, all others cost nothing more."""
-        self.check_observations(observation, leading=1)
+        observation = self.admit_step(state, observation)
         newest, _ = self._checked(observation[:, None], None)
         buffer, counts, held = state
         room = (counts < buffer.shape[1]).nonzero()[:, 0]

@@ -31,11 +31,20 @@ class Readout(nn.Module):
         self.linear = nn.Linear(hidden, classes, bias=False)
         self.activation = activation
 
+    def settled(self, hidden: Rows) -> Float[Tensor, "rows classes"]:
+        """The logits of each row with the remembered mean and variance, whether the module is being trained or not."""
+        norm = self.norm
+        normed = nn.functional.batch_norm(
+            hidden, norm.running_mean, norm.running_var, norm.weight, norm.bias, training=False, eps=norm.eps
+        )
+        logits: Tensor = self.linear(self.activation(normed))
+        return logits
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, hidden: Rows) -> Float[Tensor, "rows classes"]:
         """The logits of each row. In training the rows' own mean and variance are used, and remembered."""
         if not self.training:
-            logits: Tensor = self.linear(self.activation(self.norm(hidden)))
-            return logits
+            return self.settled(hidden)
         mean, var = _moments(hidden.detach())
         self._remember(mean, var, len(hidden))
         fused: Tensor = _NormedReadout.apply(  # type: ignore[no-untyped-call]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from sooner.errors import InvalidArgument, UnknownName
@@ -19,7 +19,7 @@ from sooner.models.base import LiveStep, Model
 from sooner.models.kernel import Workspace, lstm_update, lstm_windows
 from sooner.models.readout import Readout
 from sooner.scores import m_tandem_step
-from sooner.types import ArrayLike, Lengths, LiveState, Observations, StepObservations, Windows
+from sooner.types import ArrayLike, Lengths, LiveState, Observations, Windows
 
 Encoded = Float[Tensor, "batch time channels"]
 States = Float[Tensor, "rows state"]
@@ -159,7 +159,7 @@ class GRU(Cell):
         (x_r, x_z, x_n), (h_r, h_z, h_n) = projected.flatten(1).chunk(3, dim=1), sums.chunk(3, dim=1)
         reset, keep = (x_r + h_r).sigmoid(), (x_z + h_z).sigmoid()
         new = (x_n + reset * h_n).tanh()
-        return torch.lerp(new, states, keep)
+        return new + keep * (states - new)
 
 
 CELLS: dict[str, type[PeepholeLSTM] | type[LSTM] | type[GRU]] = {"peephole": PeepholeLSTM, "lstm": LSTM, "gru": GRU}
@@ -214,7 +214,7 @@ class Recurrent(Model):
             )
         hidden = as_whole(hidden, name="hidden", low=1, remedy="It is the number of hidden units.")
         self.encoder = encoder
-        channels = self.features[0] if encoder is None else int(encoder.width)  # type: ignore[arg-type]
+        channels = self.features[0] if encoder is None else _width_of(encoder, self.features)
         self.cell = CELLS[cell](channels, hidden, activation=activation)
         self.readout = Readout(hidden, classes, activation_named(activation))
 
@@ -230,19 +230,20 @@ class Recurrent(Model):
 
     def forward(self, observations: Observations, lengths: Lengths | None = None) -> Windows:
         """The logits of every window."""
-        self.check_observations(observations, leading=2)
+        observations, lengths = self.admit(observations, lengths)
         time = observations.shape[1]
         positions = time if self.order is None else min(self.order + 1, time)
-        live = None if lengths is None else running(lengths.to(observations.device), time)
-        encoded = self._encode(observations, live)
-        hidden = self.cell.windows(encoded, positions)
-        if live is not None and not bool(live.all()):
-            # Batch norm must not see padding: a window's rows count where its observation is the series' own.
-            live = live.unfold(1, positions, 1).permute(2, 1, 0)
-            logits = hidden.new_zeros(*hidden.shape[:3], self.classes)
-            logits = logits.masked_scatter(live[..., None], self.readout(hidden[live]))
-        else:
-            logits = self.readout(hidden.flatten(0, 2)).unflatten(0, hidden.shape[:3])
+        encoded = self._encode(observations, lengths)
+        # Mixed precision is for the encoder: the integrator's own products are small, and its sums over time are not.
+        with torch.autocast(encoded.device.type, enabled=False):
+            hidden = self.cell.windows(encoded.to(self.readout.linear.weight.dtype), positions)
+            if lengths is None or bool((lengths == time).all()):
+                logits = self.readout(hidden.flatten(0, 2)).unflatten(0, hidden.shape[:3])
+            else:
+                # Batch norm must not see padding: only the windows and positions count that a series of that length has.
+                live = _windows_of(lengths, time, positions)
+                logits = hidden.new_zeros(*hidden.shape[:3], self.classes)
+                logits = logits.masked_scatter(live[..., None], self.readout(hidden[live]))
         return Windows(logits.permute(2, 1, 0, 3))
 
     def unreached_parameters(self) -> tuple[str, ...]:
@@ -261,15 +262,15 @@ class Recurrent(Model):
         )
 
     @torch.no_grad()
-    def step(self, state: LiveState, observation: StepObservations) -> LiveStep:
+    def step(self, state: LiveState, observation: ArrayLike) -> LiveStep:
         """N+1 cell updates for each stream, whatever its age."""
-        self.check_observations(observation, leading=1)
+        observation = self.admit_step(state, observation)
         live = _Live(*state)
         encoded = observation if self.encoder is None else self.encoder(observation)
-        projected = self.cell.project(encoded)
+        projected = self.cell.project(encoded.to(self.readout.linear.weight.dtype))
         if self.order is None:
             states = self.cell.update(projected, live.windows[:, 0])
-            now = self.readout(states[:, : self.cell.hidden])
+            now = self.readout.settled(states[:, : self.cell.hidden])
             scores = now if self.log_prior is None else now - self.log_prior
             return LiveStep(_Live(states[:, None], scores, live.said, live.age), scores)
         return self._step_windows(live, projected)
@@ -283,10 +284,10 @@ class Recurrent(Model):
         oldest = (order - live.age).clamp_min(0).long()
         read = torch.stack([oldest, (oldest + 1).clamp_max(order)], dim=1)
         shown = states[torch.arange(streams)[:, None], read, : self.cell.hidden]
-        now, next_said = self.readout(shown.flatten(0, 1)).unflatten(0, (streams, 2)).unbind(dim=1)
+        now, next_said = self.readout.settled(shown.flatten(0, 1)).unflatten(0, (streams, 2)).unbind(dim=1)
         scores = self._combine(live, now)
         age = (live.age + 1).clamp_max(order + 1)
-        return LiveStep(_Live(states[:, 1:], scores, next_said, age), scores)
+        return LiveStep(_Live(states[:, 1:].contiguous(), scores, next_said, age), scores)
 
     def _combine(self, live: _Live, now: Tensor) -> Tensor:
         if self.formula == "m_tandem_oblivion":
@@ -296,12 +297,32 @@ class Recurrent(Model):
             said = torch.zeros_like(now) if self.log_prior is None else self.log_prior.expand_as(now)
         return m_tandem_step(live.scores, now, said, young=live.age <= (self.order or 0), log_prior=self.log_prior)
 
-    def _encode(self, observations: Observations, live: Tensor | None) -> Encoded:
-        if live is not None and not bool(live.all()):
-            shape = (*live.shape, *(1 for _ in self.features))
-            observations = torch.where(live.view(shape), observations, 0.0)
+    def _encode(self, observations: Observations, lengths: Lengths | None) -> Encoded:
         if self.encoder is None:
             return observations
-        rows: Tensor = self.encoder(observations.flatten(0, 1))
-        encoded: Tensor = rows.unflatten(0, observations.shape[:2])
-        return encoded
+        if lengths is None:
+            rows: Tensor = self.encoder(observations.flatten(0, 1))
+            encoded: Tensor = rows.unflatten(0, observations.shape[:2])
+            return encoded
+        live = running(lengths, observations.shape[1])
+        rows = self.encoder(observations[live])
+        return rows.new_zeros(*live.shape, rows.shape[1]).masked_scatter(live[..., None], rows)
+
+
+def _width_of(encoder: nn.Module, features: tuple[int, ...]) -> int:
+    width, reads = getattr(encoder, "width", None), getattr(encoder, "features", features)
+    if not isinstance(width, int) or reads != features:
+        raise InvalidArgument(
+            "encoder",
+            f"a module that reads {features}, with its number of features as `width`",
+            f"one that reads {reads}, of width {width}",
+            "See `sooner.models.encoders`.",
+        )
+    return width
+
+
+def _windows_of(lengths: Lengths, time: int, positions: int) -> Bool[Tensor, "position window batch"]:
+    """True for the windows and positions that a series has: its full windows, or the one of its own length if it is shorter."""
+    start = torch.arange(time - positions + 1, device=lengths.device)[:, None]
+    position = torch.arange(positions, device=lengths.device)[:, None, None]
+    return (start + position < lengths) & (start <= (lengths - positions).clamp_min(0))

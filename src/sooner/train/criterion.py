@@ -36,12 +36,14 @@ class Criterion:
 
     def __call__(self, model: Model, batch: Batch) -> Judged:
         """Run the model on a batch and weigh what it said; a model with a loss of its own is trained by that one."""
+        own = model.own_loss(batch.observations, batch.labels, batch.lengths)
+        if own is not None and model.training:
+            return Judged(own.new_zeros(len(batch.labels), 1, model.classes), {"own": own}, own)
         windows, lengths = self._look(model, batch)
         logits, batch = windows.logits, batch._replace(lengths=lengths)
         with torch.autocast(logits.device.type, enabled=False):
             logits = logits if logits.dtype == torch.float64 else logits.float()
             scores = FORMULAS[model.formula](logits, log_prior=model.log_prior)
-            own = model.own_loss(batch.observations, batch.labels, batch.lengths)
             if own is not None:
                 return Judged(scores, {"own": own}, own)
             terms = {name: self._term(name, logits, scores, batch) for name in self.weights}
@@ -58,8 +60,9 @@ class Criterion:
         try:
             if name == "multiplet":
                 return self._losses[name](read, batch.labels, lengths=batch.lengths)
-            # Series of another length than the training set's: how many would still run at each time is not known.
-            counts = self._counts if len(self._counts) == scores.shape[1] else self._counts[0]
+            # Where the axis is not the training set's time, how many would still run at each place is not known.
+            by_time = batch.lengths is not None and len(self._counts) == scores.shape[1]
+            counts = self._counts if by_time else self._counts[0]
             return self._losses[name](read, batch.labels, class_counts=counts, lengths=batch.lengths)
         except InvalidArgument as refused:
             # A loss refuses what is not finite; the training loop has a better sentence for it.
@@ -74,6 +77,9 @@ def _bound(name: str, settings: LossSettings, class_counts: Costs) -> Callable[.
         return partial(loss, gamma=settings.gamma)
     if name == "cost_sensitive_lsel":
         return partial(loss, costs=_class_costs(settings, class_counts))
+    if name in ("lscel", "nga_lsel", "c_logistic", "logistic_c"):
+        by_class = _class_costs(settings, class_counts)
+        return partial(loss, costs=by_class[:, None] / by_class)  # M_l / M_k at inverse frequency
     return loss
 
 

@@ -60,7 +60,7 @@ class Trainee(LightningModule):
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:  # noqa: ARG002
         """Make the step's random numbers a function of (seed, step), as its batch is: nothing to save, nothing to lose."""
-        seed = self.settings.training.seed * 1_000_003 + self.global_step
+        seed = (self.settings.training.seed * 1_000_003 + self.global_step) % 2**63
         # `torch.manual_seed` seeds every kind of device, and takes longer than a small step does.
         torch.default_generator.manual_seed(seed)
         if self.device.type == "cuda":

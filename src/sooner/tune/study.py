@@ -153,10 +153,16 @@ class _Objective:
         if trial.number not in _counted(trial.study)[: self._budget]:
             self.beyond = True
             raise _BeyondBudget
-        settings = changed(self._settings, self._space.draw(trial))
-        with own_randomness():
-            torch.manual_seed(settings.training.seed)
-            model = self._make_model(settings)
+        drawn = self._space.draw(trial)
+        try:
+            settings = changed(self._settings, drawn)
+            with own_randomness():
+                torch.manual_seed(settings.training.seed)
+                model = self._make_model(settings)
+        except InvalidArgument as refused:
+            # A combination that no model can have: its place in the grid is taken, and the study goes on.
+            trial.set_user_attr("refused", str(refused))
+            raise optuna.TrialPruned from refused
 
         def report(found: Validation) -> None:
             trial.report(found.metric, found.step)
