@@ -18,9 +18,9 @@ PUBLIC = {
     "evaluate": "sat_curve stopping_curve balanced_error mean_time hitting_times class_errors choose_rule earliness "
     "average_cost harmonic_mean mean_accuracy over_seeds least_threshold_for_error greatest_threshold_for_time "
     "threshold_of_least_cost",
-    "data": "Gaussian AR1 HiddenOnset Process Sample",
+    "data": "Gaussian AR1 HiddenOnset Process Sample Series Standardizer Nmnist mnist digits",
     "types": "Decisions SATCurve Windows",
-    "errors": "SoonerError InvalidArgument UnknownName UnreachableTarget LawBroken TrainingDiverged NoTrialFinished",
+    "errors": "SoonerError InvalidArgument UnknownName UnreachableTarget LawBroken TrainingDiverged NoTrialFinished SecondBackward FetchFailed",
     "checks": "check_rule check_rule_law rules RULE_LAWS check_model check_model_law models MODEL_LAWS",
     "models": "Model LiveStep Recurrent Pooling PrefixScorer Earliest FrameClassifier ResidualNetwork Dense build_model "
     "encode_to_file features_from_file encoder_named",

@@ -4,7 +4,7 @@ A message names the argument, what was expected, what came, and what to do about
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class SoonerError(Exception):
@@ -83,3 +83,11 @@ class SecondBackward(SoonerError, RuntimeError):
         super().__init__(
             "One backward pass is allowed for each forward pass: it gives its memory back. Add the losses up first."
         )
+
+
+class FetchFailed(SoonerError, RuntimeError):
+    """No source gave the files; the message says what each one answered."""
+
+    def __init__(self, what: str, reasons: Sequence[str], remedy: str) -> None:
+        super().__init__(f"{what} could not be fetched: {'; '.join(reasons)}. {remedy}")
+        self.reasons = tuple(reasons)
