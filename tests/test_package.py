@@ -20,7 +20,8 @@ PUBLIC = {
     "threshold_of_least_cost",
     "data": "Gaussian AR1 HiddenOnset Process Sample Series Standardizer Nmnist mnist digits",
     "types": "Decisions SATCurve Windows",
-    "errors": "SoonerError InvalidArgument UnknownName UnreachableTarget LawBroken TrainingDiverged NoTrialFinished SecondBackward FetchFailed",
+    "errors": "SoonerError InvalidArgument UnknownName UnreachableTarget LawBroken TrainingDiverged NoTrialFinished "
+    "SecondBackward FetchFailed",
     "checks": "check_rule check_rule_law rules RULE_LAWS check_model check_model_law models MODEL_LAWS",
     "models": "Model LiveStep Recurrent Pooling PrefixScorer Earliest FrameClassifier ResidualNetwork Dense build_model "
     "encode_to_file features_from_file encoder_named",
