@@ -3,7 +3,7 @@
 Each row trains the paper's integrator on series of a process whose scores are known, and compares both on 4,000 fresh series:
 `score_error` is the root mean square of learned minus exact scores (both centred over classes), relative to that of the exact
 ones; `area` is the relative area between the speed-accuracy curves of the learned and the exact test. Both are means over seeds
-of initial weights and batches. Each training takes at least 1,500 steps and at least 60 passes, the learning rate falling to zero.
+of initial weights and batches. Each training takes at least 1,500 steps and 60 passes, the learning rate falling to zero.
 Finished rows are kept in the record, so that a run that was cut goes on where it was.
 """
 
