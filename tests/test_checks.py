@@ -25,10 +25,10 @@ def test_discovery_finds_every_rule_of_the_package():
 
 
 def test_discovery_finds_every_model_of_the_package():
-    from sooner.models import Earliest, FrameClassifier, Pooling, PrefixScorer, Recurrent
+    from sooner.models import Earliest, FrameClassifier, Pooling, PrefixScorer, Recurrent, Rocket
 
     found = {type(model) for model in checks.models() if type(model).__module__.startswith("sooner.")}
-    assert found == {Earliest, FrameClassifier, Pooling, PrefixScorer, Recurrent}
+    assert found == {Earliest, FrameClassifier, Pooling, PrefixScorer, Recurrent, Rocket}
 
 
 @dataclass(frozen=True)

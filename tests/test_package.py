@@ -23,7 +23,7 @@ PUBLIC = {
     "errors": "SoonerError InvalidArgument UnknownName UnreachableTarget LawBroken TrainingDiverged NoTrialFinished "
     "SecondBackward FetchFailed",
     "checks": "check_rule check_rule_law rules RULE_LAWS check_model check_model_law models MODEL_LAWS",
-    "models": "Model LiveStep Recurrent Pooling PrefixScorer Earliest FrameClassifier ResidualNetwork Dense build_model "
+    "models": "Model LiveStep Recurrent Pooling PrefixScorer Rocket Earliest FrameClassifier ResidualNetwork Dense build_model "
     "encode_to_file features_from_file encoder_named",
     "settings": "Settings read_settings settings_from_dict changed to_dict write_toml",
 }

@@ -92,7 +92,7 @@ class SATCurve:
 
     Point j is what the rule gives at `thresholds[j]`, and at every threshold above `thresholds[j - 1]` up to it:
     its balanced error as a fraction, its mean time, the share of decisions that the horizon forced, and the plain share of
-    wrong decisions (`error_rates`, for costs).
+    wrong decisions and the mean share of a series that was read, t / T (`error_rates` and `earliness`, for costs).
     `thresholds` ascend (the last is infinite: always wait for the end) and `mean_times` never decrease.
     `absent` names the classes without a single series: they are left out of the balanced error.
     """
@@ -102,6 +102,7 @@ class SATCurve:
     errors: FloatArray
     forced: FloatArray
     error_rates: FloatArray
+    earliness: FloatArray
     absent: tuple[int, ...] = ()
 
     def __len__(self) -> int:

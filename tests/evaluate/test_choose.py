@@ -6,7 +6,14 @@ import torch
 
 from sooner.data import Gaussian
 from sooner.errors import UnreachableTarget
-from sooner.evaluate import balanced_error, choose_rule, mean_time, sat_curve
+from sooner.evaluate import (
+    average_cost,
+    balanced_error,
+    choose_rule,
+    mean_time,
+    sat_curve,
+    threshold_of_least_average_cost,
+)
 from sooner.evaluate.choose import threshold_of_least_cost
 from sooner.rules import MSPRT, FixedTime, LogOdds, ProbabilityThreshold
 
@@ -53,6 +60,17 @@ def test_least_cost_is_least_over_all_thresholds(held_out, family, cost):
     curve = sat_curve(scores, labels, rule=family)
     ours = (decisions.labels != labels.numpy()).mean() + cost * mean_time(decisions)
     assert ours == pytest.approx((curve.error_rates + cost * curve.mean_times).min(), abs=SLACK[family])
+
+
+def test_least_average_cost_is_that_of_the_field(held_out):
+    scores, labels = held_out
+    lengths = torch.arange(400) % 20 + 11
+    curve = sat_curve(scores, labels, lengths=lengths)
+    best = MSPRT(threshold_of_least_average_cost(curve, alpha=0.7)).decide(scores, lengths)
+    cost = average_cost(best, labels, lengths=lengths, alpha=0.7)
+    for threshold in np.linspace(0, 6, 25):
+        other = MSPRT(threshold).decide(scores, lengths)
+        assert cost <= average_cost(other, labels, lengths=lengths, alpha=0.7) + 1e-12
 
 
 def test_dear_errors_buy_patience(held_out):

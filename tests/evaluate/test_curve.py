@@ -39,6 +39,8 @@ def _assert_exact(curve, rule, scores, labels, lengths):
         assert curve.errors[j] == balanced_error(decisions, labels)
         assert curve.error_rates[j] == (decisions.labels != labels.numpy()).mean()
         assert curve.forced[j] == pytest.approx(times.forced)
+        full = np.full(len(labels), scores.shape[1]) if lengths is None else lengths.numpy()
+        assert curve.earliness[j] == pytest.approx((decisions.times / full).mean())
 
 
 @given(cases(), st.sampled_from([MSPRT, LogOdds, ProbabilityThreshold, FixedTime]))

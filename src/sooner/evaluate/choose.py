@@ -86,3 +86,9 @@ def threshold_of_least_cost(curve: SATCurve, *, cost_of_waiting: float, cost_of_
     waiting = as_number(cost_of_waiting, name="cost_of_waiting", low=0.0, remedy=remedy)
     error = as_number(cost_of_error, name="cost_of_error", low=0.0, remedy=remedy)
     return float(curve.thresholds[np.argmin(error * curve.error_rates + waiting * curve.mean_times)])
+
+
+def threshold_of_least_average_cost(curve: SATCurve, *, alpha: float = 0.5) -> float:
+    """The threshold that minimises `average_cost`: alpha * P(error) + (1 - alpha) * earliness; the least one in a tie."""
+    weight = as_number(alpha, name="alpha", low=0.0, high=1.0, remedy="It weighs errors against waiting.")
+    return float(curve.thresholds[np.argmin(weight * curve.error_rates + (1 - weight) * curve.earliness)])

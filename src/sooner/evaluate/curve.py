@@ -4,9 +4,10 @@ As the threshold rises, the stopping time of a series changes only where its sta
 of all series are sorted once, and running sums of the change in time and in error give every point.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from sooner.errors import InvalidArgument
@@ -23,6 +24,7 @@ class _Events(NamedTuple):
     wrong: IntArray
     forced: IntArray
     classes: IntArray
+    lengths: IntArray
 
 
 def sat_curve(
@@ -98,7 +100,8 @@ def _sweep(
     live = running(lengths, statistic.shape[1])
     wrong = (guesses != labels[:, None]).cpu().numpy()
     masked = torch.where(live, statistic, -torch.inf).detach().cpu().double().numpy()
-    events = _events(masked, wrong, truths, lengths.cpu().numpy())
+    horizons = lengths.cpu().numpy()
+    events = _events(masked, wrong, truths, horizons)
     ends = np.flatnonzero(np.append(events.values[1:] != events.values[:-1], True))
     counts = np.bincount(truths, minlength=classes)
     present = np.flatnonzero(counts)
@@ -113,6 +116,7 @@ def _sweep(
         errors=np.asarray(sum(mistakes[k] / counts[k] for k in present) / len(present)),
         forced=_running_sum(0, events.forced, ends) / series,
         error_rates=np.asarray(sum(mistakes.values()) / series),
+        earliness=_running_sum((1 / horizons).sum(), events.waits / events.lengths, ends) / series,
         absent=tuple(np.flatnonzero(counts == 0).tolist()),
     )
 
@@ -128,9 +132,15 @@ def _events(statistic: FloatArray, wrong: BoolArray, truths: IntArray, lengths: 
     values = statistic[series, time]
     order = np.argsort(values)
     return _Events(
-        values[order], (then - time)[order], change[order], last[order].astype(np.int64), truths[series][order]
+        values[order],
+        (then - time)[order],
+        change[order],
+        last[order].astype(np.int64),
+        truths[series][order],
+        lengths[series][order],
     )
 
 
-def _running_sum(start: int, changes: IntArray, ends: IntArray) -> IntArray:
-    return start + np.append(0, np.cumsum(changes)[ends])
+def _running_sum(start: float, changes: npt.NDArray[Any], ends: IntArray) -> npt.NDArray[Any]:
+    sums: npt.NDArray[Any] = start + np.append(0, np.cumsum(changes)[ends])
+    return sums

@@ -14,3 +14,4 @@ from sooner.models.frames import FrameClassifier as FrameClassifier
 from sooner.models.pooling import Pooling as Pooling
 from sooner.models.prefix import PrefixScorer as PrefixScorer
 from sooner.models.recurrent import Recurrent as Recurrent
+from sooner.models.rocket import Rocket as Rocket

@@ -47,7 +47,9 @@ def deal(labels: Rows, *, folds: int, seed: int) -> Rows:
     return parts
 
 
-def calibrate(evidence: Evidence, columns: Rows, log_prior: LogPrior) -> Calibration:
+def calibrate(
+    evidence: Evidence, columns: Rows, log_prior: LogPrior, *, weights: Float[np.ndarray, " rows"] | None = None
+) -> Calibration:
     """The slope and biases whose posteriors, softmax(a e + b + log pi), explain the true classes best.
 
     Least log loss, with log a and each b_k normal a priori (mean 0, variance 1): that weighs as much as a few series do, so
@@ -58,6 +60,7 @@ def calibrate(evidence: Evidence, columns: Rows, log_prior: LogPrior) -> Calibra
         evidence: of series that the classifier has not seen.
         columns: their true classes, as columns of `evidence`.
         log_prior: log pi of all columns.
+        weights: of the series; by default each counts once.
     """
     from scipy.optimize import minimize
 
@@ -66,13 +69,14 @@ def calibrate(evidence: Evidence, columns: Rows, log_prior: LogPrior) -> Calibra
     if len(seen) < 2:
         return Calibration(1.0, bias)
     e, truth = evidence[:, seen], np.eye(len(seen))[targets]
+    counts = np.ones((len(e), 1)) if weights is None else weights[:, None]
 
     def loss(parameters: Float[np.ndarray, " parameters"]) -> tuple[float, Float[np.ndarray, " parameters"]]:
         slope = np.exp(parameters[0])
         log_posterior = log_softmax(slope * e + parameters[1:] + log_prior[seen])
-        excess = np.exp(log_posterior) - truth
+        excess = counts * (np.exp(log_posterior) - truth)
         gradient = np.append(slope * (excess * e).sum(), excess.sum(axis=0))
-        return float(parameters @ parameters / 2 - (truth * log_posterior).sum()), gradient + parameters
+        return float(parameters @ parameters / 2 - (counts * truth * log_posterior).sum()), gradient + parameters
 
     best = minimize(loss, np.zeros(1 + len(seen)), jac=True, method="L-BFGS-B").x
     bias[seen] = best[1:]

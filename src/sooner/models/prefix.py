@@ -27,6 +27,7 @@ from sooner.errors import InvalidArgument, UnknownName
 from sooner.inputs import as_labels, as_lengths, as_tensor, as_whole, refuse_empty, running, without_padding
 from sooner.models.base import LiveStep, Model
 from sooner.models.calibration import Calibration, Evidence, LogPrior, Rows, calibrate, deal, log_softmax
+from sooner.models.checkpoints import as_checkpoints, carried_over, checkpoint_times
 from sooner.types import ArrayLike, IntArray, Lengths, LiveState, Observations, StepScores, Windows
 
 LOWEST = 1e-12
@@ -95,18 +96,11 @@ class Checkpoint:
     log_prior: LogPrior
 
     def update(self, held: StepScores, data: Any) -> StepScores:
-        """The scores of series that have come to this checkpoint, given the ones they held.
-
-        Present classes get their calibrated evidence. An absent class keeps the log-odds it had against the present
-        ones together (each with the same weight): the classifier says nothing about it, neither for nor against.
-        """
+        """The scores of series that have come to this checkpoint, given the ones they held."""
         probabilities = _probabilities(self.classifier, data, self.present)
         evidence = self.calibration(_log(probabilities, floor=self.floor) - self.log_prior)
         fresh = torch.as_tensor(log_softmax(evidence + self.log_prior) - self.log_prior).to(held)
-        before = held[:, self.present].logsumexp(dim=1, keepdim=True)
-        scores = held - before + fresh.logsumexp(dim=1, keepdim=True)
-        scores[:, self.present] = fresh
-        return scores
+        return carried_over(held, fresh, self.present)
 
 
 class PrefixScorer(Model):
@@ -158,7 +152,7 @@ class PrefixScorer(Model):
         if layout == "aeon" and len(self.features) != 1:
             raise InvalidArgument("features", "(channels,) for the layout 'aeon'", self.features, "Or use 'flat'.")
         self.classifier = logistic_regression() if classifier is None else _as_classifier(classifier)
-        self.checkpoints = _as_checkpoints(checkpoints)
+        self.checkpoints = as_checkpoints(checkpoints)
         self.layout = layout
         self._fitted: tuple[Checkpoint, ...] = ()
 
@@ -195,7 +189,7 @@ class PrefixScorer(Model):
         targets = as_labels(labels, series.new_zeros(len(series), self.classes)).cpu().numpy()
         _refuse_missing(targets, self.classes)
         fitted = []
-        for time in _times(self.checkpoints, longest=int(ends.max())):
+        for time in checkpoint_times(self.checkpoints, longest=int(ends.max())):
             long = (ends >= time).cpu().numpy()
             if len(np.unique(targets[long])) > 1:
                 data = LAYOUTS[self.layout](series[long, :time])
@@ -293,26 +287,8 @@ def _probabilities(classifier: Classifier, data: Any, present: IntArray) -> Evid
 
 def _log(probabilities: Evidence, *, floor: float) -> Evidence:
     """An exact zero, as trees give it, means "less than what could be told", not "never"."""
-    return np.log(np.maximum(np.where(probabilities > 0, probabilities, floor), LOWEST))
-
-
-def _times(checkpoints: int | tuple[int, ...], *, longest: int) -> Sequence[int]:
-    if isinstance(checkpoints, int):
-        return sorted({-(-longest * j // checkpoints) for j in range(1, checkpoints + 1)})
-    if checkpoints[-1] > longest:
-        remedy = f"The longest training series has {longest} observation(s)."
-        raise InvalidArgument("checkpoints", f"in 1..{longest}", checkpoints[-1], remedy)
-    return checkpoints
-
-
-def _as_checkpoints(value: int | Sequence[int]) -> int | tuple[int, ...]:
-    remedy = "Times count observations from 1; a single number says how many checkpoints there are."
-    if not isinstance(value, Sequence | np.ndarray):
-        return as_whole(value, name="checkpoints", low=1, remedy=remedy)
-    times = {as_whole(time, name="checkpoints", low=1, remedy=remedy) for time in value}
-    if not times:
-        raise InvalidArgument("checkpoints", "at least 1 time", "none", remedy)
-    return tuple(sorted(times))
+    logarithms: Evidence = np.log(np.maximum(np.where(probabilities > 0, probabilities, floor), LOWEST))
+    return logarithms
 
 
 def _as_classifier(value: Classifier) -> Classifier:

@@ -1,0 +1,200 @@
+"""The model for small data: running convolutions, and a calibrated linear classifier at each checkpoint in time."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from sooner.errors import InvalidArgument
+from sooner.inputs import as_labels, as_lengths, as_nonnegative, as_tensor, as_whole, refuse_empty
+from sooner.models.base import LiveStep, Model
+from sooner.models.checkpoints import as_checkpoints, carried_over, checkpoint_times
+from sooner.models.ridge import fit_linear
+from sooner.models.running import STATISTICS, RunningFeatures, dilations_for
+from sooner.types import ArrayLike, FloatArray, Labels, Lengths, LiveState, Observations, Scores, StepScores, Windows
+
+
+class Fitted(NamedTuple):
+    """A fitted model, and its scores for each training series when that one is left out: as good as held-out data."""
+
+    model: "Rocket"
+    left_out: Scores
+
+
+class Rocket(Model):
+    """Scores from running convolutions and one linear classifier for each checkpoint; `Rocket.fit` makes one.
+
+    s_k(t) is the calibrated evidence of the last checkpoint c <= t: a log-likelihood up to a shared term. It is zero before
+    the first checkpoint and stays what it is after the last one. A live series costs the same at every observation, and its
+    state does not grow: counts instead of the past. Everything fitted is in `state_dict`.
+
+    Args:
+        features: the shape of one observation.
+        classes: K.
+        checkpoints: their times, ascending, from 1.
+        dilations: of the kernels, ascending.
+        thresholds: for each kernel and dilation.
+
+    >>> x, y = torch.tensor([[0.0], [0.2], [0.9], [1.1]])[:, None].expand(-1, 3, -1), [0, 0, 1, 1]
+    >>> model, left_out = Rocket.fit(x, y, checkpoints=[2])
+    >>> model.scores(x).argmax(dim=2)
+    tensor([[0, 0, 0],
+            [0, 0, 0],
+            [0, 1, 1],
+            [0, 1, 1]])
+    """
+
+    centres: Tensor
+    weights: Tensor
+    biases: Tensor
+    present: Tensor
+
+    def __init__(
+        self,
+        features: tuple[int, ...],
+        classes: int,
+        *,
+        checkpoints: Sequence[int],
+        dilations: Sequence[int],
+        thresholds: int = 4,
+    ) -> None:
+        super().__init__(features, classes)
+        times = as_checkpoints(checkpoints)
+        if isinstance(times, int):
+            raise InvalidArgument("checkpoints", "times", times, "Only `fit` can place a number of them.")
+        self.checkpoints = times
+        self.running = RunningFeatures(int(np.prod(self.features)), dilations, thresholds=thresholds)
+        width = self.running.width
+        self.register_buffer("centres", torch.zeros(len(times), width))
+        self.register_buffer("weights", torch.zeros(len(times), width, self.classes))
+        self.register_buffer("biases", torch.zeros(len(times), self.classes))
+        self.register_buffer("present", torch.zeros(len(times), self.classes, dtype=torch.bool))
+
+    @classmethod
+    def fit(
+        cls,
+        observations: ArrayLike,
+        labels: ArrayLike,
+        lengths: ArrayLike | None = None,
+        *,
+        classes: int | None = None,
+        weights: ArrayLike | None = None,
+        checkpoints: int | Sequence[int] = 50,
+        thresholds: int = 4,
+        seed: int = 0,
+    ) -> Fitted:
+        """Fit and calibrate a classifier at every checkpoint that series of at least two classes reach.
+
+        Args:
+            observations: (batch, time, *features), standardised.
+            labels: (batch,), in 0..K-1.
+            lengths: (batch,); what lies beyond is padding.
+            classes: K; by default as many as the labels name.
+            weights: (batch,), how much each series counts; by default all the same.
+            checkpoints: times from 1, or how many of them, evenly spaced up to the longest series.
+            thresholds: for each kernel and dilation.
+            seed: of the choice of channels and thresholds.
+        """
+        series = as_tensor(observations, name="observations")
+        refuse_empty(series, name="observations")
+        ends = as_lengths(lengths, series, time=series.shape[1])
+        known = as_tensor(labels, name="labels")
+        k = 1 + int(known.max()) if classes is None else as_whole(classes, name="classes", low=2, remedy="It is K.")
+        targets = as_labels(known, series.new_zeros(len(series), k, dtype=torch.float32))
+        times = _reached(checkpoint_times(as_checkpoints(checkpoints), longest=int(ends.max())), targets, ends)
+        model = cls(
+            tuple(series.shape[2:]),
+            k,
+            checkpoints=times,
+            dilations=dilations_for(int(ends.max())),
+            thresholds=thresholds,
+        )
+        clean, _ = model.admit(series, ends)
+        flat = clean.flatten(2)
+        model.running.fit(flat, ends, seed=seed)
+        return Fitted(model.eval(), model._fit_checkpoints(flat, targets, ends, _as_weights(weights, len(series))))
+
+    def _fit_checkpoints(self, flat: Tensor, labels: Labels, lengths: Lengths, weights: FloatArray) -> Scores:
+        found = self.running.at(flat, self.checkpoints).double().numpy()
+        groups = (self.running.counted, STATISTICS * self.running.channels)
+        held = torch.zeros(len(flat), self.classes)
+        scores = held[:, None].repeat(1, flat.shape[1], 1)
+        for place, time in enumerate(self.checkpoints):
+            rows = ((lengths >= time).cpu().numpy() & (weights > 0)).nonzero()[0]
+            present, column = np.unique(labels.cpu().numpy()[rows], return_inverse=True)
+            weight = weights[rows] / weights[rows].mean()
+            linear = fit_linear(found[rows, place], column, classes=len(present), groups=groups, weights=weight)
+            self.centres[place] = torch.as_tensor(linear.centre)
+            self.weights[place][:, present] = torch.as_tensor(linear.weights).float()
+            self.biases[place, present] = torch.as_tensor(linear.bias).float()
+            self.present[place, present] = True
+            fresh = torch.as_tensor(linear.left_out).float().log_softmax(dim=1)
+            held[rows] = carried_over(held[rows], fresh, present)
+            scores[:, time - 1 :] = held[:, None]
+        return scores
+
+    def forward(self, observations: Observations, lengths: Lengths | None = None) -> Windows:
+        """Logits of shape (batch, 1, time, classes); they are the scores."""
+        observations, lengths = self.admit(observations, lengths)
+        time = observations.shape[1]
+        times = [each for each in self.checkpoints if each <= time]
+        held = torch.zeros(len(observations), self.classes, device=observations.device)
+        logits = held[:, None].repeat(1, time, 1)
+        if times:
+            found = self.running.at(observations.flatten(2), times)
+            for place, checkpoint in enumerate(times):
+                held = self._classified(place, held, found[:, place])
+                logits[:, checkpoint - 1 :] = held[:, None]
+        return Windows(logits[:, None])
+
+    def init(self, streams: int) -> LiveState:
+        """The counts and the last few observations of each stream, and the scores it holds."""
+        return (*self.running.init(streams), torch.zeros(streams, self.classes))
+
+    @torch.no_grad()
+    def step(self, state: LiveState, observation: ArrayLike) -> LiveStep:
+        """Count the observation in; series that come to a checkpoint now are classified."""
+        x = self.admit_step(state, observation).flatten(1)
+        counted, held = self.running.step(state[:-1], x), state[-1]
+        age = counted[-1]
+        # Usually all live series that are stepped together are at few different ages.
+        for time in set(age.tolist()) & set(self.checkpoints):
+            rows = (age == time).nonzero()[:, 0]
+            found = self.running.of(tuple(part[rows] for part in counted))
+            held = held.index_put((rows,), self._classified(self.checkpoints.index(time), held[rows], found))
+        return LiveStep((*counted, held), held)
+
+    @classmethod
+    def examples(cls) -> Iterator["Rocket"]:
+        """Every time a checkpoint; few, with a class that the last one has no series of."""
+        generator = torch.Generator().manual_seed(0)
+        labels = torch.arange(24) % 4
+        observations = torch.randn(24, 8, 3, generator=generator) + labels[:, None, None]
+        yield cls.fit(observations, labels).model
+        yield cls.fit(observations, labels, torch.where(labels == 1, 4, 8), checkpoints=[2, 3, 7], thresholds=1).model
+
+    def _classified(self, place: int, held: StepScores, found: Float[Tensor, "rows features"]) -> StepScores:
+        present = self.present[place].nonzero()[:, 0].numpy()
+        said = (found - self.centres[place]) @ self.weights[place] + self.biases[place]
+        return carried_over(held, said[:, present].log_softmax(dim=1), present)
+
+
+def _reached(times: Sequence[int], labels: Labels, lengths: Lengths) -> list[int]:
+    """The times that series of at least two classes reach: elsewhere there is nothing to tell apart."""
+    reached = [time for time in times if len(labels[lengths >= time].unique()) > 1]
+    if not reached:
+        remedy = "Choose earlier checkpoints: only one class has series that long."
+        raise InvalidArgument("checkpoints", "times that series of two classes reach", list(times), remedy)
+    return reached
+
+
+def _as_weights(weights: ArrayLike | None, series: int) -> FloatArray:
+    if weights is None:
+        return np.ones(series)
+    array = as_nonnegative(weights, (series,), name="weights", remedy="A weight says how much a series counts.")
+    if not np.isfinite(array).all() or not array.any():
+        raise InvalidArgument("weights", "finite, some above 0", array.tolist(), "Leave them out to count all alike.")
+    return array

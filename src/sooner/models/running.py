@@ -1,0 +1,201 @@
+"""Features of a growing series that cost the same at every observation: convolutions counted as they go.
+
+======== ====================================================================================================
+symbol   meaning
+======== ====================================================================================================
+w_k      one of the 84 kernels of length 9 with three weights 2 and six weights -1 (MiniRocket's)
+d        a dilation: the kernel looks at x(t), x(t-d), ..., x(t-8d); before the first observation stand zeros
+u        the sum of a few channels, chosen at random for each kernel and dilation
+b        a threshold, a quantile of what the kernel gives on the training series
+n(t)     how often kernel, dilation and threshold were exceeded up to t; n(t) / t is the feature
+======== ====================================================================================================
+
+After Dempster, Schmidt and Webb, "MiniRocket" (2021), made causal: their kernels look both ways and their features are
+computed anew for every prefix, these are counted up. Beside the counts stand, for each channel, mean, deviation, extremes, mean
+step and newest value.
+
+Observations are first put on a grid of whole numbers. So all sums are exact whatever their order, a count cannot flip between
+a live series and the same one in a batch, and thresholds lie halfway between the whole numbers.
+"""
+
+from collections.abc import Sequence
+from itertools import combinations, pairwise
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from sooner.types import Lengths, LiveState
+
+TAPS, KERNELS = 9, 84
+GRID, LIMIT = 2048, 32
+"""Steps of a unit, and the largest value: 12 * 9 * LIMIT * GRID < 2^24, so float32 holds every convolution exactly."""
+MOST_CHANNELS = 9
+STATISTICS = 6
+_SAMPLE = 2000
+_GOLDEN = (5**0.5 + 1) / 2
+_PART = 2**24  # numbers of a convolution computed at once
+
+Features = Float[Tensor, "rows features"]
+Flat = Float[Tensor, "rows time channels"]
+
+
+class _Live(NamedTuple):
+    """The newest observations on the grid (oldest first), the counts, sums, squares, steps, extremes, and the age."""
+
+    newest: Tensor
+    counts: Tensor
+    sums: Tensor
+    highest: Tensor
+    lowest: Tensor
+    age: Tensor
+
+
+class RunningFeatures(nn.Module):
+    """The map from the first t observations to features, for any t, in batch or live.
+
+    Args:
+        channels: numbers in an observation, standardised.
+        dilations: d, ascending.
+        thresholds: how many for each kernel and dilation.
+    """
+
+    mixes: Tensor
+    limits: Tensor
+    kernels: Tensor
+
+    def __init__(self, channels: int, dilations: Sequence[int], *, thresholds: int = 4) -> None:
+        super().__init__()
+        self.channels, self.dilations = channels, tuple(dilations)
+        triples = [[2.0 if tap in chosen else -1.0 for tap in range(TAPS)] for chosen in combinations(range(TAPS), 3)]
+        self.register_buffer("kernels", torch.tensor(triples), persistent=False)
+        self.register_buffer("mixes", torch.zeros(len(self.dilations), KERNELS, channels))
+        self.register_buffer("limits", torch.zeros(len(self.dilations), KERNELS, thresholds))
+
+    @property
+    def counted(self) -> int:
+        """How many of the features are counts."""
+        return self.limits.numel()
+
+    @property
+    def width(self) -> int:
+        """How many features there are."""
+        return self.counted + STATISTICS * self.channels
+
+    @property
+    def reach(self) -> int:
+        """How many observations before the newest one the kernels look back."""
+        return (TAPS - 1) * self.dilations[-1]
+
+    def fit(self, series: Flat, lengths: Lengths, *, seed: int) -> None:
+        """Draw the channels of each kernel, and take thresholds from what it gives on these series."""
+        random = np.random.default_rng(seed)
+        most = min(self.channels, MOST_CHANNELS)
+        for mix in self.mixes.flatten(0, 1):
+            # The number of channels is log-uniform, so that single channels are frequent.
+            size = int(2 ** random.uniform(0, np.log2(most + 1)))
+            mix[torch.as_tensor(random.choice(self.channels, size, replace=False))] = 1.0
+        rows, times = np.nonzero(np.arange(series.shape[1]) < lengths.cpu().numpy()[:, None])
+        chosen = random.choice(len(rows), min(len(rows), _SAMPLE), replace=False)
+        values = torch.cat([self._at(series, rows[part], times[part]) for part in np.array_split(chosen, 8)])
+        # Quantiles spread over 0..1 by multiples of the golden ratio, as MiniRocket's are.
+        ranks = (torch.arange(1, self.limits.numel() + 1, dtype=torch.float64) * _GOLDEN % 1).view(self.limits.shape)
+        places = (ranks * (len(values) - 1)).long().permute(2, 0, 1)
+        self.limits.copy_((values.sort(dim=0).values.gather(0, places) + 0.5).permute(1, 2, 0))
+
+    def at(self, series: Flat, times: Sequence[int]) -> Float[Tensor, "rows times features"]:
+        """The features after each of these times, ascending; those beyond a series' own length mean nothing."""
+        rows = max(1, _PART // (series.shape[1] * len(self.dilations) * KERNELS))
+        return torch.cat([self._part(part, times) for part in series.split(rows)])
+
+    def init(self, streams: int) -> LiveState:
+        """The state of new live series."""
+        shape = (streams, self.channels)
+        return _Live(
+            torch.zeros(streams, self.reach, self.channels),
+            torch.zeros(streams, self.counted, dtype=torch.int32),
+            torch.zeros(streams, 3, self.channels, dtype=torch.float64),
+            torch.full(shape, -torch.inf),
+            torch.full(shape, torch.inf),
+            torch.zeros(streams, dtype=torch.int64),
+        )
+
+    def step(self, state: LiveState, observation: Float[Tensor, "streams channels"]) -> LiveState:
+        """Count one observation of each series in."""
+        live, x = _Live(*state), _on_grid(observation)
+        window = torch.cat([live.newest, x[:, None]], dim=1)
+        exceeded = self._convolve(window[:, self._taps()])[..., None] > self.limits
+        # The first observation has no step before it.
+        change = (x - window[:, -2]).abs().double() * (live.age > 0)[:, None]
+        sums = live.sums + torch.stack([x.double(), x.double() ** 2, change], dim=1)
+        highest, lowest = torch.maximum(live.highest, x), torch.minimum(live.lowest, x)
+        return _Live(window[:, 1:], live.counts + exceeded.flatten(1), sums, highest, lowest, live.age + 1)
+
+    def of(self, state: LiveState) -> Features:
+        """The features of live series."""
+        live = _Live(*state)
+        return _joined(live.counts, live.sums, live.highest, live.lowest, live.newest[:, -1], live.age[:, None])
+
+    def _part(self, series: Flat, times: Sequence[int]) -> Float[Tensor, "rows times features"]:
+        grid = _on_grid(series)
+        moves = torch.cat([torch.zeros_like(grid[:, :1]), (grid[:, 1:] - grid[:, :-1]).abs()], dim=1).double()
+        sums = torch.stack([grid.double(), grid.double() ** 2, moves], dim=2).cumsum(dim=1)
+        highest, lowest = grid.cummax(dim=1).values, grid.cummin(dim=1).values
+        counts, found = torch.zeros(len(series), self.counted, dtype=torch.int32), []
+        given = self._convolved(grid)
+        for start, stop in pairwise([0, *times]):
+            for now in given[start:stop]:
+                counts += (now[..., None] > self.limits).flatten(1)
+            last, age = stop - 1, torch.full((1, 1), stop)
+            found.append(_joined(counts, sums[:, last], highest[:, last], lowest[:, last], grid[:, last], age))
+        return torch.stack(found, dim=1)
+
+    def _convolved(self, grid: Flat) -> Float[Tensor, "time rows dilations kernels"]:
+        """Every kernel at every time."""
+        time = grid.shape[1]
+        padded = nn.functional.pad(grid, (0, 0, self.reach, 0))
+        out = grid.new_empty(time, len(grid), len(self.dilations), KERNELS)
+        for place, dilation in enumerate(self.dilations):
+            mixed = (padded[:, self.reach - (TAPS - 1) * dilation :] @ self.mixes[place].T).transpose(0, 1)
+            taps = (self.kernels[:, tap] * mixed[tap * dilation :][:time] for tap in range(TAPS))
+            out[:, :, place] = sum(taps)
+        return out
+
+    def _at(self, series: Flat, rows: np.ndarray, times: np.ndarray) -> Float[Tensor, "places dilations kernels"]:
+        """Every kernel at some places of some series."""
+        padded = nn.functional.pad(_on_grid(series), (0, 0, self.reach, 0))
+        taps = torch.as_tensor(times)[:, None, None] + self._taps()
+        return self._convolve(padded[torch.as_tensor(rows)[:, None, None], taps])
+
+    def _taps(self) -> Tensor:
+        """(dilations, taps): places in a window that ends with the newest observation."""
+        back = torch.arange(TAPS - 1, -1, -1)
+        return self.reach - torch.tensor(self.dilations)[:, None] * back
+
+    def _convolve(self, taps: Float[Tensor, "rows dilations taps channels"]) -> Float[Tensor, "rows dilations kernels"]:
+        mixed = taps.transpose(0, 1).flatten(1, 2) @ self.mixes.mT
+        summed: Tensor = (mixed.unflatten(1, (-1, TAPS)) * self.kernels.T).sum(dim=2)
+        return summed.transpose(0, 1)
+
+
+def dilations_for(longest: int) -> tuple[int, ...]:
+    """Powers of 2 whose kernels reach over at most about twice the longest series.
+
+    >>> dilations_for(29)
+    (1, 2, 4)
+    """
+    return tuple(d for d in (1, 2, 4, 8, 16, 32) if d == 1 or 4 * d < longest)
+
+
+def _on_grid(x: Tensor) -> Tensor:
+    return (x.float().clamp(-LIMIT, LIMIT) * GRID).round()
+
+
+def _joined(counts: Tensor, sums: Tensor, highest: Tensor, lowest: Tensor, newest: Tensor, age: Tensor) -> Features:
+    """Counts as shares, then six statistics of each channel, in units of the observations."""
+    mean, square, moved = (sums / age[..., None]).unbind(dim=1)
+    deviation = (square - mean**2).clamp_min(0).sqrt()
+    statistics = torch.cat([mean, deviation, moved, highest, lowest, newest], dim=1) / GRID
+    return torch.cat([(counts / age).float(), statistics.float()], dim=1)

@@ -1,0 +1,200 @@
+"""Running convolutions, the ridge that leaves one out, and the model on both."""
+
+import numpy as np
+import pytest
+import torch
+
+from sooner.errors import InvalidArgument
+from sooner.evaluate import sat_curve, threshold_of_least_cost
+from sooner.models.ridge import RIDGES, _ridges, fit_linear
+from sooner.models.rocket import Rocket
+from sooner.models.running import GRID, RunningFeatures, dilations_for
+from sooner.rules import MSPRT, FixedTime
+
+
+def wavy(series, time, seed=0, channels=2):
+    """Two classes of noise with another frequency in the first channel."""
+    random = np.random.default_rng(seed)
+    labels = np.arange(series) % 2
+    phase = random.uniform(0, 6, (series, 1))
+    wave = np.sin(np.arange(time) * np.where(labels, 0.9, 0.5)[:, None] + phase)
+    x = random.normal(size=(series, time, channels))
+    x[..., 0] = 0.7 * x[..., 0] + wave
+    return torch.as_tensor(x, dtype=torch.float32), torch.as_tensor(labels)
+
+
+def fitted_features(x, lengths, seed=0):
+    features = RunningFeatures(x.shape[2], dilations_for(x.shape[1]))
+    features.fit(x, lengths, seed=seed)
+    return features
+
+
+def test_features_are_the_shares_of_exceeded_thresholds_and_plain_statistics():
+    x, _ = wavy(5, 20)
+    features = fitted_features(x, torch.full((5,), 20))
+    grid = np.round(x.numpy() * GRID).astype(np.int64)
+    time, row = 13, 3
+    counts = np.zeros(features.limits.shape)
+    for place, dilation in enumerate(features.dilations):
+        for kernel in range(84):
+            u = grid[row] @ features.mixes[place, kernel].numpy().astype(np.int64)
+            for t in range(time):
+                taps = [u[t - j * dilation] if t - j * dilation >= 0 else 0 for j in range(8, -1, -1)]
+                value = int(np.dot(features.kernels[kernel].numpy(), taps))
+                counts[place, kernel] += value > features.limits[place, kernel].numpy()
+    seen = grid[row, :time] / GRID
+    steps = np.abs(np.diff(seen, axis=0)).sum(axis=0) / time
+    plain = [seen.mean(0), seen.std(0), steps, seen.max(0), seen.min(0), seen[-1]]
+    found = features.at(x, [5, time])[row, 1].numpy()
+    np.testing.assert_array_equal(found[: features.counted], (counts / time).astype(np.float32).ravel())
+    np.testing.assert_allclose(found[features.counted :], np.concatenate(plain), rtol=1e-5, atol=1e-6)
+
+
+def test_kernels_are_minirockets_with_three_twos_among_nine():
+    kernels = RunningFeatures(1, (1,)).kernels
+    assert kernels.shape == (84, 9)
+    assert (kernels.sum(dim=1) == 0).all()
+    assert len({tuple(row) for row in kernels.tolist()}) == 84
+
+
+def test_live_features_are_those_of_the_batch_to_the_bit():
+    x, _ = wavy(4, 60, channels=3)
+    x[0, :30] = 0.1  # a constant, where thresholds are nearly met
+    features = fitted_features(x, torch.full((4,), 60))
+    state = features.init(4)
+    for t in range(60):
+        state = features.step(state, x[:, t])
+        if t in (0, 7, 59):
+            assert torch.equal(features.of(state), features.at(x, [t + 1])[:, 0])
+
+
+def test_what_is_left_out_is_what_a_fit_without_that_series_says():
+    random = np.random.default_rng(0)
+    for rows, width in ((12, 30), (40, 5)):
+        x, y = random.normal(size=(rows, width)), random.normal(size=(rows, 2))
+        x, y = x - x.mean(0), y - y.mean(0)
+        weights = np.ones(rows)
+        for ridge, fit in zip(RIDGES, _ridges(x, y, weights), strict=True):
+            for out in (0, rows - 1):
+                keep = np.arange(rows) != out
+                xm, ym = x[keep].mean(0), y[keep].mean(0)
+                xc, yc = x[keep] - xm, y[keep] - ym
+                beta = np.linalg.solve(xc.T @ xc + ridge * np.eye(width), xc.T @ yc)
+                np.testing.assert_allclose(fit.left_out[out], (x[out] - xm) @ beta + ym, rtol=1e-5, atol=1e-6)
+
+
+def test_a_weight_of_two_is_a_series_twice():
+    x, labels = wavy(20, 10, channels=3)
+    weights = np.where(np.arange(20) < 5, 2.0, 1.0)
+    table, twice = x.flatten(1).double().numpy(), np.repeat(np.arange(20), weights.astype(int))
+    y = np.eye(2)[labels]
+    weighted = next(_ridges(table - np.average(table, 0, weights), y - np.average(y, 0, weights), weights))
+    repeated = next(_ridges(table[twice] - table[twice].mean(0), y[twice] - y[twice].mean(0), np.ones(len(twice))))
+    np.testing.assert_allclose(weighted.coefficients, repeated.coefficients, rtol=1e-6, atol=1e-8)
+
+
+def test_series_without_weight_change_nothing():
+    x, labels = wavy(30, 12)
+    some = Rocket.fit(x[:20], labels[:20]).model
+    features = RunningFeatures(2, some.running.dilations)
+    assert features.counted == some.running.counted
+    weights = torch.arange(30) < 20
+    wrong = torch.where(weights, labels, 1 - labels)
+    one = Rocket.fit(x, wrong, weights=weights.double(), seed=3).model
+    other = Rocket.fit(x, labels, weights=weights.double(), seed=3).model
+    assert torch.equal(one.scores(x), other.scores(x))
+
+
+def test_left_out_scores_are_as_honest_as_test_data():
+    x, labels = wavy(120, 40, seed=1)
+    new_x, new_labels = wavy(400, 40, seed=2)
+    model, left_out = Rocket.fit(x, labels)
+    seen = (model.scores(x)[:, -1].argmax(1) != labels).double().mean()
+    honest = (left_out[:, 11].argmax(1) != labels).double().mean()
+    truth = (model.scores(new_x)[:, 11].argmax(1) != new_labels).double().mean()
+    assert seen == 0
+    assert abs(honest - truth) < 0.12
+    assert 0.02 < truth < 0.45
+
+
+def test_pure_noise_gives_scores_near_zero():
+    x = torch.randn(60, 20, 1, generator=torch.Generator().manual_seed(0))
+    _, left_out = Rocket.fit(x, torch.arange(60) % 3)
+    assert left_out.sub(left_out.mean(dim=2, keepdim=True)).abs().mean() < 0.5
+
+
+def test_the_sequential_test_on_it_beats_a_fixed_time():
+    x, labels = wavy(200, 60, seed=3)
+    x[:100, :, 0] *= 1.5  # some series are easier than others
+    new_x, new_labels = wavy(600, 60, seed=4)
+    new_x[:300, :, 0] *= 1.5
+    model, left_out = Rocket.fit(x, labels)
+    costs = {}
+    for rule in (MSPRT, FixedTime):
+        at = rule.at(threshold_of_least_cost(sat_curve(left_out, labels, rule=rule), cost_of_waiting=1 / 60))
+        decisions = at.decide(model.scores(new_x))
+        costs[rule] = (decisions.labels != new_labels.numpy()).mean() + decisions.times.mean() / 60
+    assert costs[MSPRT] < costs[FixedTime]
+
+
+def test_series_longer_than_any_in_training_keep_their_last_scores():
+    x, labels = wavy(20, 10)
+    model = Rocket.fit(x, labels).model
+    longer = torch.cat([x, torch.full((20, 5, 2), 7.0)], dim=1)
+    scores = model.scores(longer)
+    assert torch.equal(scores[:, 9:], scores[:, 9:10].expand(-1, 6, -1))
+
+
+def test_the_state_of_a_live_series_does_not_grow():
+    x, labels = wavy(20, 10)
+    model = Rocket.fit(x, labels).model
+    state = model.init(1)
+    size = sum(part.numel() * part.element_size() for part in state)
+    for _ in range(50):
+        state = model.step(state, torch.zeros(1, 2)).state
+    assert sum(part.numel() * part.element_size() for part in state) == size == model.bytes_per_stream()
+
+
+def test_all_that_was_fitted_is_in_the_state_dict():
+    x, labels = wavy(20, 40)
+    model = Rocket.fit(x, labels).model
+    copy = Rocket((2,), 2, checkpoints=model.checkpoints, dilations=model.running.dilations)
+    copy.load_state_dict(model.state_dict())
+    assert torch.equal(copy.eval().scores(x), model.scores(x))
+
+
+def test_the_only_series_of_a_class_is_no_obstacle():
+    x, labels = wavy(9, 10)
+    labels[8] = 2
+    model, left_out = Rocket.fit(x, labels)
+    assert left_out.isfinite().all()
+    assert model.scores(x).isfinite().all()
+    assert model.scores(x).shape == (9, 10, 3)
+
+
+def test_linear_fits_of_two_series_are_finite():
+    linear = fit_linear(np.array([[0.0], [1.0]]), np.array([0, 1]), classes=2, groups=(1,), weights=np.ones(2))
+    assert np.isfinite(linear.left_out).all()
+    assert np.isfinite(linear.weights).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"checkpoints": [99]}, r"`checkpoints` must be in 1..10, got 99"),
+        ({"weights": [1.0]}, r"`weights` must be of shape \(20,\), got shape \(1,\)"),
+        ({"weights": [-1.0] * 20}, r"`weights` must be at least 0 everywhere, got an entry of -1.0"),
+        ({"weights": [0.0] * 20}, r"`weights` must be finite, some above 0"),
+        ({"classes": 1}, r"`classes` must be at least 2, got 1"),
+    ],
+)
+def test_bad_input_is_answered_by_a_sentence(change, message):
+    x, labels = wavy(20, 10)
+    with pytest.raises(InvalidArgument, match=message):
+        Rocket.fit(x, labels, **change)
+
+
+def test_one_class_alone_is_refused():
+    x, _ = wavy(20, 10)
+    with pytest.raises(InvalidArgument, match="times that series of two classes reach"):
+        Rocket.fit(x, torch.zeros(20, dtype=torch.int64), classes=2)
