@@ -245,3 +245,12 @@ def as_nonnegative(value: ArrayLike, shape: Sequence[int], *, name: str, remedy:
         worst = array[~(array >= 0)][0]
         raise InvalidArgument(name, "at least 0 everywhere", f"an entry of {worst}", remedy)
     return array
+
+
+def as_weights(value: ArrayLike, series: int, *, name: str) -> FloatArray:
+    """(series,): finite, at least 0, some above; how much each series counts."""
+    array = as_nonnegative(value, (series,), name=name, remedy="A weight says how much a series counts.")
+    if not np.isfinite(array).all() or not array.any():
+        worst = array[~np.isfinite(array)][:1].tolist() or "a weight of zero for all"
+        raise InvalidArgument(name, "finite, not all of them zero", worst, "Leave them out to count all alike.")
+    return array

@@ -1,5 +1,10 @@
 """From decisions and scores to the numbers that people compare, and from a target to a rule."""
 
+from sooner.evaluate.achieved import Achieved as Achieved
+from sooner.evaluate.achieved import achieved as achieved
+from sooner.evaluate.bands import Limits as Limits
+from sooner.evaluate.bands import balanced_limits as balanced_limits
+from sooner.evaluate.bands import exact_limits as exact_limits
 from sooner.evaluate.choose import choose_rule as choose_rule
 from sooner.evaluate.choose import greatest_threshold_for_time as greatest_threshold_for_time
 from sooner.evaluate.choose import least_threshold_for_error as least_threshold_for_error

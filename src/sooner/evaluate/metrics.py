@@ -1,14 +1,16 @@
 """What a set of decisions is worth: errors, times, and the numbers the field reports."""
 
+import functools
+import operator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy import stats
 
 from sooner.errors import InvalidArgument
+from sooner.evaluate.bands import exact_limits
 from sooner.inputs import as_number, as_real, labelled, running
 from sooner.types import ArrayLike, Decisions, FloatArray, IntArray
 
@@ -30,7 +32,7 @@ class ClassErrors:
     @property
     def balanced(self) -> float:
         """The mean of the class errors, added up in the order of the classes, as the curve does."""
-        return float(sum(self.errors.tolist()) / len(self.errors))
+        return float(functools.reduce(operator.add, self.errors.tolist()) / len(self.errors))
 
 
 @dataclass(frozen=True)
@@ -77,13 +79,10 @@ def class_errors(
         confidence: of the two-sided intervals.
     """
     guesses, truths = _pair(predicted, labels)
-    remedy = "It is the probability that an interval holds the true error."
-    tail = (1 - as_number(confidence, name="confidence", low=0.0, high=1.0, remedy=remedy)) / 2
     found, index = np.unique(truths, return_inverse=True)
     counts = np.bincount(index)
     wrong = np.bincount(index, weights=guesses != truths)
-    low = np.where(wrong > 0, stats.beta.ppf(tail, np.maximum(wrong, 1), counts - wrong + 1), 0.0)
-    high = np.where(wrong < counts, stats.beta.ppf(1 - tail, wrong + 1, np.maximum(counts - wrong, 1)), 1.0)
+    low, high = exact_limits(wrong, counts, confidence=confidence)
     known = found if classes is None else np.asarray(classes)
     return ClassErrors(found, wrong / counts, low, high, counts, tuple(np.setdiff1d(known, found).tolist()))
 
