@@ -1,5 +1,7 @@
 """Models: observations in, scores out."""
 
+from sooner.models.backbones import ResNet50 as ResNet50
+from sooner.models.backbones import backbone_from_file as backbone_from_file
 from sooner.models.base import LiveStep as LiveStep
 from sooner.models.base import Model as Model
 from sooner.models.build import build_model as build_model
