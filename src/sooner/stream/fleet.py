@@ -1,0 +1,354 @@
+"""Many live series by key, or one: a shell over the fold that knows which row belongs to whom."""
+
+from collections.abc import Callable, KeysView, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeAlias, TypeVar
+
+import torch
+
+from sooner.errors import InvalidArgument
+from sooner.models.base import Model
+from sooner.rules.base import Rule
+from sooner.stream.fold import AtEnd, Decision, Fold, Moment, Prepare
+from sooner.stream.rows import Rows
+from sooner.stream.snapshot import Held, Of, pack, unpack
+from sooner.types import ArrayLike, FloatArray
+
+Key: TypeAlias = str | int
+K = TypeVar("K", bound=Key)
+
+
+class Fleet:
+    """Many live series, each under a key of its own; every one is decided the moment the rule fires.
+
+    A series opens by itself with the first observation under its key, and closes with its decision. The cost of an
+    observation depends neither on how many came before nor on how many series are closed. An update is all or nothing: where
+    one of its observations is refused, none is taken in.
+
+    Closed keys are remembered with their decision (`decided`), about 160 bytes each, so that a late observation is told
+    from a new series; `forget` gives a key and its memory free. A fleet is to be used from one thread at a time.
+
+    Args:
+        model: in evaluation mode.
+        rule: may be changed at any time (`fleet.rule = MSPRT(3.0)`); the new one counts from the next observation on.
+        classes: the names of the K classes, all different; by default 0..K-1.
+        prepare: makes what the model reads, (streams, *features), of what arrives, row by row: standardisation, mask channels.
+        offset: (classes,), added to the scores before the rule sees them, for priors that are not those of the training set.
+        deadline: at that observation (from 1) a series is decided, whatever the rule says.
+        at_end: where the rule has not fired at the end or at the deadline, "force" names the leader and "abstain" no class.
+
+    >>> from sooner.models import FrameClassifier
+    >>> from sooner.models.encoders import Identity
+    >>> from sooner.rules import MSPRT
+    >>> model = FrameClassifier(Identity((2,)), 2).eval()
+    >>> _ = model.head.weight.data.copy_(torch.eye(2))  # each observation is the evidence for both classes
+    >>> fleet = Fleet(model, MSPRT(3.0), classes=["calm", "storm"])
+    >>> fleet.update({"north": [0.0, 2.0], "south": [0.5, 0.0]})
+    {}
+    >>> fleet.update({"north": [0.0, 2.0]})
+    {'north': Decision(label='storm', time=2, crossed=True)}
+    >>> fleet.finish("south")
+    Decision(label='calm', time=1, crossed=False)
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        rule: Rule,
+        *,
+        classes: Sequence[Any] | None = None,
+        prepare: Prepare | None = None,
+        offset: ArrayLike | None = None,
+        deadline: int | None = None,
+        at_end: AtEnd = "force",
+    ) -> None:
+        # `Fold` checks and converts each of them.
+        self._fold = Fold(model, rule, classes, prepare, offset, deadline, at_end)  # type: ignore[arg-type]
+        self._rows = Rows(tuple(part[:0] for part in self._fold.fresh(1)))
+        self._row_of: dict[Key, int] = {}
+        self._keys: list[Key] = []
+        self._decided: dict[Key, Decision] = {}
+
+    def update(self, observations: Mapping[K, ArrayLike]) -> dict[K, Decision]:
+        """Take the next observation of some series in, and get the decisions that they brought about.
+
+        Args:
+            observations: one for each key, a string or a whole number; a number counts as an observation of one channel.
+        """
+        if not isinstance(observations, Mapping):
+            raise InvalidArgument(
+                "observations", "a dict", f"a {type(observations).__name__}", '{"sensor-7": x} is one.'
+            )
+        return self._update(observations, _in_fleet)
+
+    def finish(self, key: Key) -> Decision:
+        """The series has ended: its decision, by force where the rule has not fired. A decided series keeps its decision."""
+        if key in self._row_of:
+            return self._finish([key])[key]
+        if key in self._decided:
+            return self._decided[key]
+        remedy = "A series begins with its first observation, and without one there is nothing to decide."
+        raise InvalidArgument("key", "that of a series with observations", repr(key), remedy)
+
+    def finish_all(self) -> dict[Key, Decision]:
+        """All open series have ended: their decisions, in the order in which they opened."""
+        return self._finish(list(self._row_of))
+
+    def forget(self, key: Key) -> None:
+        """Drop a series, open or closed, undecided if it is open. Its key may then be used for a new one."""
+        if key in self._row_of:
+            self._close([key])
+        elif key in self._decided:
+            del self._decided[key]
+        else:
+            raise InvalidArgument("key", "that of a series, open or closed", repr(key), "There is nothing to forget.")
+
+    def scores(self, key: Key) -> FloatArray:
+        """(classes,): the newest scores of an open series, as the rule saw them."""
+        if key not in self._row_of:
+            raise InvalidArgument("key", "that of an open series", repr(key), "`key in fleet` tells.")
+        scores: FloatArray = self._rows.all()[-2][self._row_of[key]].double().cpu().numpy()
+        return scores
+
+    @property
+    def rule(self) -> Rule:
+        """The rule that decides; another one counts from the next observation on."""
+        return self._fold.rule
+
+    @rule.setter
+    def rule(self, rule: Rule) -> None:
+        fold = self._fold.with_rule(rule, running=len(self))
+        *state, memory, scores, ages = self._rows.all()
+        if rule.init(1).shape[1] == 0 or not len(self):
+            memory = fold.memory(len(self), scores.device)
+        self._fold = fold
+        self._rows.replace((*state, memory, scores, ages))
+
+    @property
+    def decided(self) -> Mapping[Key, Decision]:
+        """The closed series with their decisions, in the order in which they were made."""
+        return MappingProxyType(self._decided)
+
+    @property
+    def bytes_per_stream(self) -> int:
+        """The tensors' bytes for each open series: the model's state, the rule's, the scores and the time."""
+        return self._rows.bytes_per_row
+
+    def keys(self) -> KeysView[Key]:
+        """The keys of the open series, in the order in which they opened."""
+        return self._row_of.keys()
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._row_of
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __repr__(self) -> str:
+        return f"<Fleet of {len(self)} open and {len(self._decided)} decided series, {self.rule!r}>"
+
+    def snapshot(self) -> bytes:
+        """Everything that is remembered, for `restore` in another process: safetensors, no pickle."""
+        return self._snapshot("fleet")
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot, in a new fleet that was made with the same arguments; `prepare` cannot be compared.
+
+        The model must have the same weights (of a `PrefixScorer` the calibrations are compared), and the rule must be the
+        one of the snapshot; it may be changed afterwards.
+        """
+        self._restore(snapshot, "fleet")
+
+    @torch.inference_mode()
+    def _update(self, observations: Mapping[Any, ArrayLike], name_of: Callable[[Key], str]) -> dict[Any, Decision]:
+        self._fold.refuse_training()
+        known, fresh = self._sorted_out(observations)
+        whole = len(known) == len(self._keys)
+        # Where every open series is named, they are taken in the order of their rows, and no row needs to be copied.
+        known = list(self._keys) if whole else known
+        keys = known + fresh
+        if not keys:
+            return {}
+        rows = None if whole else self._rows_of(known)
+        moment = self._observe(rows, keys, [observations[key] for key in keys], name_of)
+        decisions = {keys[row]: decision for row, decision in self._fold.decided(moment).items()}
+        self._keep(rows, moment, fresh)  # nothing can be refused from here on
+        if decisions:
+            self._close(list(decisions))
+            self._decided.update(decisions)
+        return decisions
+
+    def _sorted_out(self, observations: Mapping[Any, ArrayLike]) -> tuple[list[Key], list[Key]]:
+        """The keys of open series and those of new ones."""
+        fresh = [key for key in observations if key not in self._row_of]
+        if not fresh:
+            return list(observations), fresh
+        for key in fresh:
+            if key in self._decided:
+                got = f"one of {key!r}, which was {_told(self._decided[key])}"
+                remedy = f"Call forget({key!r}) to start a new series under that key."
+                raise InvalidArgument("observations", "of series that are still open", got, remedy)
+            if not isinstance(key, str | int) or isinstance(key, bool):
+                got, remedy = f"{key!r}, a {type(key).__name__}", "Convert it first."
+                raise InvalidArgument("key", "a string or a whole number", got, remedy)
+        return [key for key in observations if key in self._row_of], fresh
+
+    def _observe(
+        self, rows: torch.Tensor | None, keys: list[Key], values: list[ArrayLike], name_of: Callable[[Key], str]
+    ) -> Moment:
+        """The moment, of which nothing is kept yet."""
+        before = self._rows.all() if rows is None else self._rows.take(rows)
+        count = len(before[-1])
+        if count < len(keys):
+            fresh = self._fold.fresh(len(keys) - count)
+            before = tuple(torch.cat(pair) for pair in zip(before, fresh, strict=True)) if count else fresh
+        try:
+            moment = self._fold.observe(before, self._fold.read(values, before[0].device))
+        except (ValueError, RuntimeError):
+            for key, value in zip(keys, values, strict=True):
+                self._fold.blame(value, name=name_of(key))
+            raise
+        stray = self._fold.stray_row(moment)
+        if stray is not None:
+            got = f"{moment.scores[stray].tolist()} from {name_of(keys[stray])} at time {int(moment.after[-1][stray])}"
+            remedy = "Look for an overflow in the model or in what it was given."
+            raise InvalidArgument("scores", "finite", got, remedy)
+        return moment
+
+    def _keep(self, rows: torch.Tensor | None, moment: Moment, fresh: list[Key]) -> None:
+        """What is remembered from now on, with new series behind the others."""
+        if rows is None:
+            self._rows.replace(moment.after)
+        else:
+            if len(rows):
+                self._rows.put(rows, tuple(part[: len(rows)] for part in moment.after))
+            if fresh:
+                self._rows.append(tuple(part[len(rows) :] for part in moment.after))
+        self._row_of.update((key, row) for row, key in enumerate(fresh, start=len(self._keys)))
+        self._keys += fresh
+
+    def _rows_of(self, keys: list[Key]) -> torch.Tensor:
+        return torch.tensor([self._row_of[key] for key in keys], dtype=torch.int64, device=self._rows.device)
+
+    @torch.inference_mode()
+    def _finish(self, keys: list[Key]) -> dict[Key, Decision]:
+        rows = self._rows_of(keys)
+        decisions = dict(zip(keys, self._fold.forced(*(part[rows] for part in self._rows.all()[-2:])), strict=True))
+        self._close(keys)
+        self._decided.update(decisions)
+        return decisions
+
+    @torch.inference_mode()
+    def _close(self, keys: list[Key]) -> None:
+        """Let the rows of these series go; the last ones take their places."""
+        if not keys:
+            return
+        for place, origin in self._rows.drop([self._row_of.pop(key) for key in keys]):
+            self._keys[place] = self._keys[origin]
+            self._row_of[self._keys[place]] = place
+        del self._keys[self._rows.count :]
+
+    def _snapshot(self, of: Of) -> bytes:
+        return pack(Held(self._row_of, self._rows.all(), self._decided), self._fold, of)
+
+    def _restore(self, snapshot: bytes, of: Of) -> None:
+        if self._keys or self._decided:
+            got, remedy = f"one of {len(self)} open and {len(self._decided)} decided series", "Make another one for it."
+            raise InvalidArgument(of, "new to take a snapshot in", got, remedy)
+        self._row_of, rows, self._decided = unpack(snapshot, self._fold, of)
+        self._keys = sorted(self._row_of, key=self._row_of.__getitem__)
+        self._rows.replace(rows)
+
+
+class Stream:
+    """One live series; the arguments are those of `Fleet`.
+
+    >>> from sooner.models import FrameClassifier
+    >>> from sooner.models.encoders import Identity
+    >>> from sooner.rules import MSPRT
+    >>> model = FrameClassifier(Identity((2,)), 2).eval()
+    >>> _ = model.head.weight.data.copy_(torch.eye(2))
+    >>> live = Stream(model, MSPRT(3.0), classes=["calm", "storm"])
+    >>> live.update([0.0, 2.0])
+    >>> live.update([0.0, 2.0])
+    Decision(label='storm', time=2, crossed=True)
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        rule: Rule,
+        *,
+        classes: Sequence[Any] | None = None,
+        prepare: Prepare | None = None,
+        offset: ArrayLike | None = None,
+        deadline: int | None = None,
+        at_end: AtEnd = "force",
+    ) -> None:
+        self._fleet = Fleet(
+            model, rule, classes=classes, prepare=prepare, offset=offset, deadline=deadline, at_end=at_end
+        )
+
+    def update(self, observation: ArrayLike) -> Decision | None:
+        """Take the next observation in: the decision if the rule fires now or the deadline has come, and else None."""
+        if self.decision is not None:
+            got, remedy = f"one after it was {_told(self.decision)}", "Make a new stream for the next series."
+            raise InvalidArgument("observation", "of a series that is still open", got, remedy)
+        return self._fleet._update({_ONLY: observation}, _alone).get(_ONLY)
+
+    def finish(self) -> Decision:
+        """The series has ended: its decision, by force where the rule has not fired."""
+        if not len(self._fleet) and self.decision is None:
+            remedy = "Without an observation there is nothing to decide."
+            raise InvalidArgument("stream", "one with observations to be finished", "none", remedy)
+        return self._fleet.finish(_ONLY)
+
+    @property
+    def decision(self) -> Decision | None:
+        """The decision, once it is made."""
+        return self._fleet._decided.get(_ONLY)
+
+    @property
+    def scores(self) -> FloatArray | None:
+        """(classes,): the newest scores, as the rule saw them; None before the first observation and after the decision."""
+        return self._fleet.scores(_ONLY) if len(self._fleet) else None
+
+    @property
+    def rule(self) -> Rule:
+        """The rule that decides; another one counts from the next observation on."""
+        return self._fleet.rule
+
+    @rule.setter
+    def rule(self, rule: Rule) -> None:
+        self._fleet.rule = rule
+
+    @property
+    def bytes_per_stream(self) -> int:
+        """As `Fleet.bytes_per_stream`."""
+        return self._fleet.bytes_per_stream
+
+    def snapshot(self) -> bytes:
+        """As `Fleet.snapshot`."""
+        return self._fleet._snapshot("stream")
+
+    def restore(self, snapshot: bytes) -> None:
+        """As `Fleet.restore`, in a new stream."""
+        self._fleet._restore(snapshot, "stream")
+
+
+_ONLY = 0
+
+
+def _in_fleet(key: Key) -> str:
+    return f"observations[{key!r}]"
+
+
+def _alone(key: Key) -> str:
+    del key
+    return "observation"
+
+
+def _told(decision: Decision) -> str:
+    if decision.label is None:
+        return f"closed at time {decision.time} without a class"
+    return f"decided at time {decision.time} as {decision.label!r}"

@@ -1,0 +1,210 @@
+"""Decisions from lines of text, JSON or CSV, each the moment it is made: what stands behind `sooner stream`."""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from sooner.errors import InvalidArgument, UnknownName
+from sooner.stream.fleet import Fleet, Key
+from sooner.stream.fold import Decision
+from sooner.types import FloatArray
+
+Layout: TypeAlias = Literal["jsonl", "csv"]
+Late: TypeAlias = Literal["ignore", "refuse"]
+
+WHOLE = "x"
+"""The field that holds a whole observation."""
+_UNNAMED = ""
+_YES, _NO = ("1", "true", "yes"), ("", "0", "false", "no")
+
+
+@dataclass(frozen=True)
+class Fields:
+    """What the fields of a line are called; `channels` in the order in which the model reads them."""
+
+    series: str
+    time: str
+    end: str
+    channels: tuple[str, ...] | None
+
+
+class Arrival(NamedTuple):
+    """What a line says: whose it is (None where series have no names), what was observed, and whether that was all."""
+
+    number: int
+    text: str
+    key: Key | None
+    observation: FloatArray | None
+    ended: bool
+
+
+def decisions_of(
+    lines: Iterable[str],
+    fleet: Fleet,
+    *,
+    layout: Layout = "jsonl",
+    series: str = "series",
+    time: str = "time",
+    end: str = "end",
+    channels: Sequence[str] | None = None,
+    late: Late = "ignore",
+) -> Iterator[dict[str, Any]]:
+    """Read lines as they arrive, and yield each decision the moment it is made; after the last line, those of all open series.
+
+    JSON: one object a line, {"series": "a", "x": [0.5, 1.0]}, or a field for each channel, {"series": "a", "hum": 0.5}. CSV:
+    a header, then one observation a line. Lines of a series come in the order of time. Without a series field there is one
+    series. A missing value is null or an empty cell. Where `end` is true the series is over, with or without an observation
+    in that line, and the next line with its name begins another one.
+
+    Args:
+        lines: for example `sys.stdin`; no line is waited for before the one at hand is done with.
+        fleet: the live series. What it holds already goes on.
+        layout: "jsonl" or "csv".
+        series: the field that names the series.
+        time: a field that is not read.
+        end: the field that is true in the last line of a series.
+        channels: the fields of an observation, in the model's order; others are not read. By default all that the first line
+            has, in its order.
+        late: observations after a decision are skipped by "ignore", since senders go on sending, and an error by "refuse".
+
+    >>> import torch
+    >>> from sooner.models import FrameClassifier
+    >>> from sooner.models.encoders import Identity
+    >>> from sooner.rules import MSPRT
+    >>> model = FrameClassifier(Identity((2,)), 2).eval()
+    >>> _ = model.head.weight.data.copy_(torch.eye(2))
+    >>> lines = ['{"series": "a", "x": [0, 2]}', '{"series": "b", "x": [1, 0]}', '{"series": "a", "x": [0, 2]}']
+    >>> for record in decisions_of(lines, Fleet(model, MSPRT(3.0), classes=["calm", "storm"])):
+    ...     print(json.dumps(record))
+    {"series": "a", "label": "storm", "time": 2, "crossed": true}
+    {"series": "b", "label": "calm", "time": 1, "crossed": false}
+    """
+    readers = {"jsonl": _from_json, "csv": _from_csv}
+    if layout not in readers:
+        raise UnknownName("layout", layout, readers)
+    if late not in ("ignore", "refuse"):
+        raise UnknownName("late", late, ("ignore", "refuse"))
+    fields = Fields(series, time, end, None if channels is None else tuple(channels))
+    return _decide(readers[layout](lines, fields), fleet, late)
+
+
+def _decide(arrivals: Iterator[Arrival], fleet: Fleet, late: Late) -> Iterator[dict[str, Any]]:
+    for arrival in arrivals:
+        key = _UNNAMED if arrival.key is None else arrival.key
+        if arrival.observation is not None and (late == "refuse" or key not in fleet.decided):
+            try:
+                decisions = fleet.update({key: arrival.observation})
+            except InvalidArgument as error:
+                expected = "an observation that can be taken in"
+                raise _refused(arrival.number, expected, arrival.text, str(error)) from None
+            yield from (_record(key, decision) for key, decision in decisions.items())
+        if arrival.ended:
+            if key in fleet:
+                yield _record(key, fleet.finish(key))
+            if key in fleet.decided:
+                fleet.forget(key)
+    yield from (_record(key, decision) for key, decision in fleet.finish_all().items())
+
+
+def _record(key: Key, decision: Decision) -> dict[str, Any]:
+    name = None if key == _UNNAMED else key
+    return {"series": name, "label": decision.label, "time": decision.time, "crossed": decision.crossed}
+
+
+def _from_json(lines: Iterable[str], fields: Fields) -> Iterator[Arrival]:
+    channels, named = fields.channels, None
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        said = _object(number, line)
+        key, ended = said.pop(fields.series, None), said.pop(fields.end, False)
+        said.pop(fields.time, None)
+        named = key is not None if named is None else named
+        if (key is not None) != named or isinstance(key, bool) or not isinstance(key, str | int | None) or key == "":
+            expected = f"one with a name (a string or a whole number) as {fields.series!r}"
+            raise _refused(number, expected, line, "Name the series in all lines, or in none.")
+        if not isinstance(ended, bool):
+            raise _refused(number, f"one with true or false as {fields.end!r}", line, "Leave it out for false.")
+        value: Any = None
+        whole = isinstance(said.get(WHOLE), list) or (fields.channels is None and list(said) == [WHOLE])
+        if whole:
+            value = said[WHOLE]
+        elif said or not ended:
+            channels = tuple(said) if channels is None else channels
+            value = _channels(number, line, said, channels, strict=fields.channels is None)
+        yield Arrival(number, line, key, None if value is None else _numbers(number, line, value), ended)
+
+
+def _object(number: int, line: str) -> dict[str, Any]:
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _refused(number, "a JSON object", line, f"It cannot be read: {error}.") from None
+    if not isinstance(said, dict):
+        raise _refused(number, "a JSON object", line, 'For example {"series": "a", "x": [0.5]}.')
+    return said
+
+
+def _channels(number: int, line: str, said: dict[str, Any], channels: tuple[str, ...], *, strict: bool) -> list[Any]:
+    missing = [name for name in channels if name not in said]
+    extra = [name for name in said if strict and name not in channels]
+    expected = f"one with the channels {', '.join(map(repr, channels))}" if channels else "one with an observation"
+    if missing or not channels:
+        remedy = f"Give {missing[0]!r} too; a missing value is null." if missing else f"Give it as {WHOLE!r}."
+        raise _refused(number, expected, line, remedy)
+    if extra:
+        raise _refused(number, expected, line, f"Name the channels, and {extra[0]!r} will not be read.")
+    return [said[name] for name in channels]
+
+
+def _from_csv(lines: Iterable[str], fields: Fields) -> Iterator[Arrival]:
+    reader = csv.reader(lines)
+    try:
+        header = [name.strip().removeprefix("\ufeff") for name in next(reader, [])]
+        channels = _columns(header, fields)
+        for cells in reader:
+            number, text = reader.line_num, ",".join(cells)
+            if not any(cell.strip() for cell in cells):
+                continue
+            if len(cells) != len(header):
+                raise _refused(number, f"one of {len(header)} cells", text, f"The header has {', '.join(header)}.")
+            row = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
+            if row.get(fields.series) == "":
+                raise _refused(number, f"one with a name in {fields.series!r}", text, "Name the series in every line.")
+            ended = row.get(fields.end, "").lower()
+            if ended not in (*_YES, *_NO):
+                raise _refused(number, f"one with true or false in {fields.end!r}", text, "An empty cell is false.")
+            over = ended in _YES
+            seen = [row[name] for name in channels]
+            observation = None if over and not any(seen) else _numbers(number, text, [cell or None for cell in seen])
+            yield Arrival(number, text, row.get(fields.series), observation, over)
+    except csv.Error as error:
+        raise InvalidArgument(f"line {reader.line_num}", "CSV", "something else", f"It says: {error}.") from None
+
+
+def _columns(header: list[str], fields: Fields) -> list[str]:
+    if len(set(header)) != len(header):
+        raise _refused(1, "a header of different names", ",".join(header), "Name each column once.")
+    channels = [name for name in header if name not in (fields.series, fields.time, fields.end)]
+    for name in fields.channels or ():
+        if name not in header:
+            raise UnknownName("channels", name, header)
+    if not channels:
+        raise _refused(1, "a header with a channel", ",".join(header), "The first line names the columns.")
+    return channels if fields.channels is None else list(fields.channels)
+
+
+def _numbers(number: int, line: str, value: Any) -> FloatArray:
+    try:
+        return np.array(value, dtype=np.float64)  # None becomes NaN
+    except (TypeError, ValueError):
+        raise _refused(number, "one with numbers", line, "A missing value is null, or an empty cell.") from None
+
+
+def _refused(number: int, expected: str, line: str, remedy: str) -> InvalidArgument:
+    text = line.strip()
+    return InvalidArgument(f"line {number}", expected, repr(text if len(text) <= 80 else text[:77] + "..."), remedy)

@@ -1,0 +1,100 @@
+"""Live series as bytes, to go on with in another process (`sooner.sealed`: safetensors and JSON, never pickle).
+
+With them goes what must be the same for the same decisions: the settings of the fleet, and a digest of the model and of the
+names of its classes. So no series goes on under another model.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from sooner.errors import InvalidArgument
+from sooner.models.base import Model
+from sooner.models.prefix import PrefixScorer
+from sooner.rules.described import description
+from sooner.sealed import Kind, digest, pieces_of, seal, unseal
+from sooner.stream.fold import Decision, Fold
+from sooner.types import LiveState
+
+Of: TypeAlias = Literal["fleet", "stream"]
+
+_KIND = Kind(
+    "snapshot", "one of live series", "sooner.stream", 1, "Give the bytes that `snapshot()` returned, all of them."
+)
+
+
+class Held(NamedTuple):
+    """All that a fleet remembers: the row of each open series, in the order in which they opened, the rows, and the decisions."""
+
+    row_of: dict[Any, int]
+    rows: LiveState
+    decided: dict[Any, Decision]
+
+
+def pack(held: Held, fold: Fold, of: Of) -> bytes:
+    """The bytes of a snapshot."""
+    place_of = {name: place for place, name in enumerate(fold.classes)}
+    closed = [(place_of.get(made.label, -1), made.time, made.crossed) for made in held.decided.values()]
+    tensors = {f"rows.{part}": rows for part, rows in enumerate(held.rows)} | {
+        "open.keys": _text(list(held.row_of)),
+        "open": torch.tensor(list(held.row_of.values()), dtype=torch.int64),
+        "closed.keys": _text(list(held.decided)),
+        "closed": torch.tensor(closed, dtype=torch.int64).reshape(-1, 3),
+    }
+    about = {"of": of, "model": fingerprint(fold.model, fold.classes), "settings": settings_of(fold)}
+    return seal(_KIND, about, tensors)
+
+
+def unpack(snapshot: bytes, fold: Fold, of: Of) -> Held:
+    """What was packed, if it belongs to this fold."""
+    about, tensors = unseal(_KIND, snapshot)
+    if about["of"] != of:
+        remedy = f"A {about['of']} goes on as a {about['of']}."
+        raise InvalidArgument("snapshot", f"of a {of}", f"one of a {about['of']}", remedy)
+    if about["model"] != fingerprint(fold.model, fold.classes):
+        remedy = "Its series can only go on with the same weights and the same names of classes."
+        raise InvalidArgument("snapshot", "of this model and these classes", "one of others", remedy)
+    for name, ours in settings_of(fold).items():
+        theirs = about["settings"][name]
+        if theirs != ours:
+            remedy = "Restore with the same settings; the rule may be changed afterwards."
+            raise InvalidArgument(name, f"that of the snapshot, {json.dumps(theirs)}", json.dumps(ours), remedy)
+    # A copy, in memory that torch has aligned: what comes next is then the same to the last bit.
+    rows = tuple(tensors[f"rows.{part}"].clone().to(like.device) for part, like in enumerate(fold.fresh(1)))
+    names = (*fold.classes, None)  # the last one is what -1 stands for
+    made = [Decision(names[label], time, bool(crossed)) for label, time, crossed in tensors["closed"].tolist()]
+    row_of = dict(zip(_keys(tensors["open.keys"]), tensors["open"].tolist(), strict=True))
+    return Held(row_of, rows, dict(zip(_keys(tensors["closed.keys"]), made, strict=True)))
+
+
+def settings_of(fold: Fold) -> dict[str, Any]:
+    """What must be the same for the same decisions, as JSON can say it."""
+    offset = None if fold.offset is None else fold.offset.tolist()
+    return {"rule": description(fold.rule), "offset": offset, "deadline": fold.deadline, "at_end": fold.at_end}
+
+
+def fingerprint(model: Model, classes: Sequence[Any]) -> str:
+    """A digest of the model's kind, its weights and the names of its classes.
+
+    A `PrefixScorer` has no weights: its checkpoints stand for them, with the calibration of each.
+    """
+    about = [type(model).__qualname__, model.features, model.order, model.formula, list(map(repr, classes))]
+    pieces = [json.dumps(about).encode(), *pieces_of(model.state_dict())]
+    if isinstance(model, PrefixScorer):
+        for point in model.fitted:
+            pieces += [json.dumps([point.time, point.floor, point.calibration.slope]).encode()]
+            pieces += [array.tobytes() for array in (point.present, point.calibration.bias, point.log_prior)]
+    return digest(pieces)
+
+
+def _text(keys: list[Any]) -> Tensor:
+    # Keys are tensors of bytes, since a header of safetensors ends at 100 MB.
+    return torch.frombuffer(bytearray(json.dumps(keys).encode()), dtype=torch.uint8)
+
+
+def _keys(text: Tensor) -> list[Any]:
+    keys: list[Any] = json.loads(text.numpy().tobytes())
+    return keys

@@ -1,0 +1,263 @@
+"""Lines in, records out: each decision the moment it is made, each error with the number of its line."""
+
+import json
+
+import pytest
+import torch
+
+from sooner.data.series import with_mask
+from sooner.errors import InvalidArgument
+from sooner.models import FrameClassifier
+from sooner.models.encoders import Identity
+from sooner.rules import MSPRT
+from sooner.stream import Fleet, decisions_of
+
+
+def fleet_of(channels=2, **options):
+    model = FrameClassifier(Identity((channels,)), 2).eval()
+    model.head.weight.data.copy_(torch.eye(2, channels))
+    return Fleet(model, MSPRT(3.0), classes=["up", "down"], **options)
+
+
+def record(series, label, time, crossed):
+    return {"series": series, "label": label, "time": time, "crossed": crossed}
+
+
+def said_by(lines, fleet=None, **options):
+    with pytest.raises(InvalidArgument) as caught:
+        list(decisions_of(lines, fleet or fleet_of(), **options))
+    return str(caught.value)
+
+
+def objects(*lines):
+    return [json.dumps(line) for line in lines]
+
+
+def test_a_decision_comes_before_the_next_line_is_read():
+    read = []
+
+    def lines():
+        for number, line in enumerate(
+            objects(*[{"series": "a", "x": [2, 0]}] * 2, {"series": "b", "x": [0, 2]}), start=1
+        ):
+            read.append(number)
+            yield line
+
+    records = decisions_of(lines(), fleet_of())
+    assert next(records) == record("a", "up", 2, True)
+    assert read == [1, 2]
+    assert list(records) == [record("b", "down", 1, False)]
+
+
+def test_a_csv_line_is_decided_before_the_next_one_is_read():
+    read = []
+
+    def lines():
+        for line in ("series,p,q\n", "a,2,0\n", "a,2,0\n", "b,0,1\n"):
+            read.append(line)
+            yield line
+
+    records = decisions_of(lines(), fleet_of(), layout="csv")
+    assert next(records) == record("a", "up", 2, True)
+    assert len(read) == 3
+    assert list(records) == [record("b", "down", 1, False)]
+
+
+def test_late_observations_are_skipped_or_refused():
+    lines = objects(*[{"series": "a", "x": [2, 0]}] * 3)
+    assert list(decisions_of(lines, fleet_of())) == [record("a", "up", 2, True)]
+    assert said_by(lines, late="refuse") == (
+        """`line 3` must be an observation that can be taken in, got '{"series": "a", "x": [2, 0]}'. """
+        "`observations` must be of series that are still open, got one of 'a', which was decided at time 2 as 'up'. "
+        "Call forget('a') to start a new series under that key."
+    )
+
+
+def test_an_end_finishes_a_series_and_frees_its_name():
+    fleet = fleet_of()
+    lines = objects(
+        {"series": "a", "x": [0, 1]},
+        {"series": "a", "end": True},
+        {"series": "a", "end": True},
+        {"series": "a", "x": [2, 0], "end": False},
+        {"series": "a", "x": [2, 0], "end": True},
+        {"series": "a", "x": [0, 1], "end": True},
+    )
+    assert list(decisions_of(lines, fleet)) == [
+        record("a", "down", 1, False),
+        record("a", "up", 2, True),
+        record("a", "down", 1, False),
+    ]
+    assert fleet.decided == {}
+
+
+def test_without_names_there_is_one_series_after_another():
+    lines = objects({"x": [1, 0]}, {"x": [1, 0], "end": True}, {"x": [0, 4]}, {"x": [0, 4]})
+    expected = [record(None, "up", 2, False), record(None, "down", 1, True)]
+    assert list(decisions_of(lines, fleet_of())) == expected
+    lines = ["p,q,end\n", "1,0,\n", "1,0,true\n", "0,4,0\n", "0,4,no\n"]
+    assert list(decisions_of(lines, fleet_of(), layout="csv")) == expected
+
+
+def test_at_the_end_all_open_series_are_finished():
+    lines = objects({"series": 1, "x": [0, 1]}, {"series": "1", "x": [1, 0]})
+    assert list(decisions_of(lines, fleet_of(at_end="abstain"))) == [
+        record(1, None, 1, False),
+        record("1", None, 1, False),
+    ]
+
+
+def test_channels_are_fields_by_name():
+    fleet = fleet_of()
+    records = list(
+        decisions_of(objects({"series": 1, "time": 5, "p": 2, "q": 0}, {"series": 1, "q": 0, "p": 2}), fleet)
+    )
+    assert records == [record(1, "up", 2, True)]
+    lines = objects({"id": 1, "host": "h", "p": 2, "q": 0}, {"q": 0, "p": 2, "id": 1})
+    swapped = list(decisions_of(lines, fleet_of(), series="id", channels=["q", "p"]))
+    assert swapped == [record(1, "down", 2, True)]
+    header = ["id,when,q,host,p\n", "7,noon,0,h,2\n", "7,later,0,h,2\n"]
+    read = decisions_of(header, fleet_of(), layout="csv", series="id", time="when", channels=["p", "q"])
+    assert list(read) == [record("7", "up", 2, True)]
+
+
+def test_a_channel_may_be_called_x():
+    assert list(decisions_of(objects({"x": 4, "y": 0}), fleet_of())) == [record(None, "up", 1, True)]
+    assert list(decisions_of(objects({"x": 4}), fleet_of(channels=1))) == [record(None, "up", 1, True)]
+    assert list(decisions_of(objects({"x": [4, 0], "host": "h"}), fleet_of())) == [record(None, "up", 1, True)]
+
+
+def test_missing_values_reach_what_prepares_them():
+    fleet = fleet_of(channels=4, prepare=with_mask)
+    lines = objects({"x": [2, None]}, {"x": [None, None]}, {"x": [1.5, 0]})
+    assert list(decisions_of(lines, fleet)) == [record(None, "up", 3, True)]
+    fleet = fleet_of(channels=4, prepare=with_mask)
+    assert list(decisions_of(["p,q", "2,", "1.5,0"], fleet, layout="csv")) == [record(None, "up", 2, True)]
+
+
+def test_blank_lines_and_byte_order_marks_are_nothing():
+    lines = ["", *objects({"x": [4, 0]}), "  \n"]
+    assert list(decisions_of(lines, fleet_of())) == [record(None, "up", 1, True)]
+    lines = ["\ufeffseries, p, q\n", "\n", ",,\n", "a, 4, 0\n"]
+    assert list(decisions_of(lines, fleet_of(), layout="csv")) == [record("a", "up", 1, True)]
+    assert list(decisions_of([], fleet_of())) == []
+
+
+def test_what_the_fleet_holds_already_goes_on():
+    fleet = fleet_of()
+    fleet.update({"a": [2, 0], "b": [0, 1]})
+    assert list(decisions_of(objects({"series": "a", "x": [2, 0]}), fleet)) == [
+        record("a", "up", 2, True),
+        record("b", "down", 1, False),
+    ]
+
+
+def test_after_an_error_the_rest_of_the_lines_can_be_read():
+    fleet = fleet_of()
+    lines = iter(objects({"series": "a", "x": [2, 0]}, {"series": "a", "x": [2]}, {"series": "a", "x": [2, 0]}))
+    with pytest.raises(InvalidArgument, match="`line 2` must be"):
+        list(decisions_of(lines, fleet))
+    assert list(decisions_of(lines, fleet)) == [record("a", "up", 2, True)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (
+            ['{"x": [1, 0]}', "{broken"],
+            "`line 2` must be a JSON object, got '{broken'. It cannot be read: Expecting property name enclosed in double "
+            "quotes: line 1 column 2 (char 1).",
+        ),
+        (["[1, 2]"], """`line 1` must be a JSON object, got '[1, 2]'. For example {"series": "a", "x": [0.5]}."""),
+        (
+            objects({"x": [1, 0]}, {}, {"x": [1, 0]}),
+            "`line 2` must be one with an observation, got '{}'. Give it as 'x'.",
+        ),
+        (
+            objects({"x": ["one", 0]}),
+            """`line 1` must be one with numbers, got '{"x": ["one", 0]}'. A missing value is null, or an empty cell.""",
+        ),
+        (
+            objects({"x": [1, 0], "end": 1}),
+            """`line 1` must be one with true or false as 'end', got '{"x": [1, 0], "end": 1}'. Leave it out for false.""",
+        ),
+        *(
+            (
+                [*objects({"series": "a", "x": [1, 0]}), text],
+                "`line 2` must be one with a name (a string or a whole number) as 'series', got "
+                f"'{text}'. Name the series in all lines, or in none.",
+            )
+            for text in objects(
+                {"x": [1, 0]}, {"series": "", "x": [1, 0]}, {"series": [1], "x": [1, 0]}, {"series": True}
+            )
+        ),
+        (
+            objects({"x": [1, 0]}, {"series": "a", "x": [1, 0]}),
+            "`line 2` must be one with a name (a string or a whole number) as 'series', got "
+            """'{"series": "a", "x": [1, 0]}'. Name the series in all lines, or in none.""",
+        ),
+        (
+            objects({"p": 1, "q": 0}, {"p": 1}),
+            """`line 2` must be one with the channels 'p', 'q', got '{"p": 1}'. Give 'q' too; a missing value is null.""",
+        ),
+        (
+            objects({"p": 1, "q": 0}, {"p": 1, "q": 0, "r": 0}),
+            "`line 2` must be one with the channels 'p', 'q', got "
+            """'{"p": 1, "q": 0, "r": 0}'. Name the channels, and 'r' will not be read.""",
+        ),
+        (
+            objects({"x": [1, None]}),
+            "`line 1` must be an observation that can be taken in, got "
+            """'{"x": [1, null]}'. `observations['']` must be finite, got nan at 1 (counted from 0). """
+            "Leave it out, or use a model that was fitted with missing values.",
+        ),
+    ],
+)
+def test_a_bad_json_line_is_told_by_its_number(lines, message):
+    assert said_by(lines) == message
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["series,p,q", "a,1"], "`line 2` must be one of 3 cells, got 'a,1'. The header has series, p, q."),
+        (
+            ["series,p,q", ",1,0"],
+            "`line 2` must be one with a name in 'series', got ',1,0'. Name the series in every line.",
+        ),
+        (
+            ["series,p,q", "a,1,2", "", "a,1,two"],
+            "`line 4` must be one with numbers, got 'a,1,two'. A missing value is null, or an empty cell.",
+        ),
+        (
+            ["p,q,end", "1,0,maybe"],
+            "`line 2` must be one with true or false in 'end', got '1,0,maybe'. An empty cell is false.",
+        ),
+        (["p,p"], "`line 1` must be a header of different names, got 'p,p'. Name each column once."),
+        (
+            ["series,time"],
+            "`line 1` must be a header with a channel, got 'series,time'. The first line names the columns.",
+        ),
+        ([], "`line 1` must be a header with a channel, got ''. The first line names the columns."),
+    ],
+)
+def test_a_bad_csv_line_is_told_by_its_number(lines, message):
+    assert said_by(lines, layout="csv") == message
+
+
+def test_what_is_no_csv_is_told_by_its_number():
+    assert said_by(["p,q", "1,0\r1"], layout="csv").startswith("`line 2` must be CSV, got something else. It says: ")
+
+
+def test_a_long_line_is_not_repeated_in_full():
+    said = said_by(objects({"x": [1.0] * 500}))
+    assert "1.0, ...'. `observations['']` must be of shape (2,), got shape (500,)." in said
+
+
+def test_options_are_checked_before_a_line_is_read():
+    with pytest.raises(InvalidArgument, match="`layout` must be one of 'csv', 'jsonl', got 'xml'"):
+        decisions_of([], fleet_of(), layout="xml")
+    with pytest.raises(InvalidArgument, match="`late` must be one of 'ignore', 'refuse', got 'drop'"):
+        decisions_of([], fleet_of(), late="drop")
+    with pytest.raises(InvalidArgument, match="`channels` must be one of 'p', 'series', got 'r'"):
+        list(decisions_of(["series,p"], fleet_of(), layout="csv", channels=["r"]))
