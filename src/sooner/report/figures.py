@@ -1,16 +1,27 @@
 """Figures: drawn without a screen, written as PNG."""
 
+import math
+import warnings
 from collections.abc import Mapping
 from itertools import cycle
 from pathlib import Path
 
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from sooner.types import SATCurve
+from sooner.evaluate.bands import Limits
+from sooner.report.findings import Findings
+from sooner.report.trajectories import leads
+from sooner.rules import MSPRT
+from sooner.types import FloatArray, SATCurve
 
 # A palette that people with colour-blindness can tell apart (Okabe and Ito), darkest contrast first.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+
+_READABLE = 20  # classes whose names and counts fit into a figure
+_PANELS = 4
 
 
 def speed_accuracy(
@@ -20,6 +31,7 @@ def speed_accuracy(
     title: str,
     points: Mapping[str, tuple[float, float]] | None = None,
     least_error: float = 1e-4,
+    band: tuple[FloatArray, Limits] | None = None,
 ) -> None:
     """Draw curves by name, error over mean time with a logarithmic error axis, and named points on top.
 
@@ -29,26 +41,142 @@ def speed_accuracy(
         title: one line above the figure.
         points: from a label to (mean time, error as a fraction).
         least_error: where the error axis ends; below it a curve rests on too few errors to be read.
+        band: mean times, and the limits of the first curve's error there.
     """
-    figure = Figure(figsize=(7.2, 4.5), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    figure, axes = _figure(7.2, 4.5)
     for (name, curve), colour in zip(curves.items(), cycle(COLOURS), strict=False):
-        curve.plot(axes, label=name)
+        curve.plot(axes, label=_text(name))
         axes.lines[-1].set(color=colour, linewidth=1.8)
+    if band is not None:
+        times, (low, high) = band
+        axes.fill_between(times, 100 * np.maximum(low, 1e-9), 100 * high, color=COLOURS[0], alpha=0.15, linewidth=0)
     for label, (time, error) in (points or {}).items():
         axes.plot(time, 100 * error, "o", color=COLOURS[0], markersize=5)
-        axes.annotate(label, (time, 100 * error), xytext=(7, 3), textcoords="offset points", fontsize=8)
+        axes.annotate(
+            _text(label),
+            (time, 100 * error),
+            xytext=(7, 3),
+            textcoords="offset points",
+            fontsize=8,
+            annotation_clip=True,
+        )
     axes.set_yscale("log")
     axes.set_ylim(100 * least_error, 100)
     axes.set_xlim(0, 1.05 * max(_first_time_below(curve, least_error) for curve in curves.values()))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
-    axes.set_title(title, fontsize=11, loc="left")
+    axes.set_title(_text(title), fontsize=11, loc="left")
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    _save(figure, path)
+
+
+def write_figures(folder: Path, findings: Findings) -> tuple[Path, ...]:
+    """The figures of a report, each in a file of its own."""
+    evaluation = findings.evaluation
+    name = evaluation.rule.__name__
+    curves = {name: evaluation.curve, **evaluation.baselines}
+    # No lower than anything drawn, nor than half of the least error there can be.
+    lowest = min(float(findings.band.low.min()), *(float(curve.errors.min()) for curve in curves.values()))
+    floor = 0.5 / (np.count_nonzero(findings.counts) * int(findings.counts.max()))
+    here = {f"threshold {evaluation.threshold:.4g}": (findings.times.mean, findings.errors.balanced)}
+    path = folder / "speed_accuracy.png"
+    speed_accuracy(
+        curves,
+        path,
+        title=evaluation.title,
+        points=here | dict(evaluation.points),
+        least_error=max(0.8 * lowest, floor),
+        band=(evaluation.curve.mean_times[findings.drawn], findings.band),
+    )
+    drawings = {"trajectories": _trajectories, "confusion": _confusion, "decision_times": _decision_times}
+    paths = [folder / f"{what}.png" for what in drawings]
+    for place, draw in zip(paths, drawings.values(), strict=True):
+        _save(draw(findings), place)
+    return (path, *paths)
+
+
+def _trajectories(findings: Findings) -> Figure:
+    """One series of each kind: the true class against its strongest rival, and every other class against its own."""
+    evaluation = findings.evaluation
+    firsts = dict(reversed(findings.chosen))
+    shown = list(reversed(firsts.items()))[:_PANELS]
+    figure, _ = _figure(8.4, 5.4, panels=len(shown))
+    for (kind, series), axes in zip(shown, figure.axes, strict=True):
+        length, truth = int(evaluation.lengths[series]), int(evaluation.labels[series])
+        ahead, times = leads(evaluation.scores[series, :length]), np.arange(1, length + 1)
+        axes.plot(times, np.delete(ahead, truth, axis=1), color=COLOURS[1], alpha=0.5, linewidth=0.9)
+        axes.plot(times, ahead[:, truth], color=COLOURS[0], linewidth=2)
+        time, named = int(findings.decisions.times[series]), int(findings.decisions.labels[series])
+        if issubclass(evaluation.rule, MSPRT) and math.isfinite(evaluation.threshold):
+            axes.axhline(evaluation.threshold, color="black", linewidth=0.9, linestyle="--")
+        axes.plot(time, ahead[time - 1, named], "o", color="black", markerfacecolor="white", markersize=7)
+        peak = max(float(ahead.max()), 1e-9)
+        axes.set_ylim(max(float(ahead.min()), -1.6 * peak) - 0.06 * peak, 1.12 * peak)
+        right, said = (_text(str(evaluation.classes[k]), 12) for k in (truth, named))
+        axes.set_title(f"{kind}: {right}, named {said} at {time}", fontsize=8, loc="left")
+        axes.grid(alpha=0.25)
+    figure.supxlabel("observations read", fontsize=10)
+    figure.supylabel("lead over the strongest rival (log-likelihood ratio)", fontsize=10)
+    return figure
+
+
+def _confusion(findings: Findings) -> Figure:
+    """Series by true class (rows) and named class (columns), coloured by the share of the row."""
+    classes = len(findings.counts)
+    places = findings.records.truths * classes + findings.decisions.labels
+    counts = np.bincount(places, minlength=classes * classes).reshape(classes, classes)
+    side = min(max(0.5 * classes, 3.5), 10.0)
+    figure, axes = _figure(side + 1, side)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    axes.imshow(np.sqrt(shares), cmap="Blues", vmin=0, vmax=1.25)
+    axes.set_xlabel("named class")
+    axes.set_ylabel("true class")
+    if classes <= _READABLE:
+        names = [_text(str(name), 16) for name in findings.evaluation.classes]
+        axes.set_xticks(range(classes), names, rotation=0 if max(map(len, names)) < 4 else 45, fontsize=8)
+        axes.set_yticks(range(classes), names, fontsize=8)
+        for (row, column), count in np.ndenumerate(counts):
+            colour = "white" if shares[row, column] > 0.4 else "black"
+            axes.text(column, row, f"{count:,}" if count else "", ha="center", va="center", fontsize=7, color=colour)
+    return figure
+
+
+def _decision_times(findings: Findings) -> Figure:
+    """How many series are decided when, rightly and wrongly."""
+    figure, axes = _figure(6.4, 3.6)
+    right = findings.decisions.labels == findings.records.truths
+    edges = 0.5 + findings.width * np.arange(findings.bins + 1)
+    parts = [findings.decisions.times[right], findings.decisions.times[~right]]
+    axes.hist(parts, bins=edges.tolist(), stacked=True, color=COLOURS[:2], label=["right", "wrong"])
+    axes.set_xlabel("observations read")
+    axes.set_ylabel("series")
+    axes.legend(frameon=False)
+    return figure
+
+
+def _figure(width: float, height: float, *, panels: int = 1) -> tuple[Figure, Axes]:
+    """An empty figure of one panel, or of up to four in two columns."""
+    figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    columns = min(panels, 2)
+    for place in range(panels):
+        axes = figure.add_subplot(-(-panels // columns), columns, place + 1)
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure, figure.axes[0]
+
+
+def _save(figure: Figure, path: Path) -> None:
+    with warnings.catch_warnings():
+        # A name in letters that the font lacks is drawn as boxes; the page beside has it right.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        figure.savefig(path)
+
+
+def _text(name: str, most: int = 60) -> str:
+    """A name as it is: matplotlib would read dollar signs as formulas. Long ones are cut."""
+    cut = name if len(name) <= most else f"{name[: most - 1]}…"
+    return cut.replace("$", r"\$")
 
 
 def _first_time_below(curve: SATCurve, error: float) -> float:

@@ -1,0 +1,105 @@
+"""What an evaluation says, worked out once for the page and for the figures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from sooner.evaluate import ClassErrors, HittingTimes, class_errors, hitting_times
+from sooner.evaluate.bands import Limits, balanced_limits
+from sooner.report.evaluation import Evaluation
+from sooner.report.records import Records
+from sooner.report.trajectories import Chosen, choose
+from sooner.types import Decisions, FloatArray, IntArray, SATCurve
+
+ExactAt: TypeAlias = Literal["every threshold", "the drawn points"]
+
+DRAWN = 1200  # about how many points of a curve are drawn; the numbers always come from all of them
+MOST_STATES = 1_000_000  # what a page may hold of records: 15 MB; beyond, it holds counts
+MOST_COUNTS = 2_000_000  # 11 MB
+MOST_BINS = 100  # bars of a histogram
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """The records, the decisions at the current threshold and what they are worth, and what to draw.
+
+    `counts` are the series of each class, `limits` those of the balanced error, `drawn` places on the curve and `band` the limits
+    there. The histogram of times has `bins` bars of `width` times. `exact_at` is every threshold while the records fit into a
+    page; else the page knows the drawn points only.
+    """
+
+    evaluation: Evaluation
+    records: Records
+    counts: IntArray
+    decisions: Decisions
+    errors: ClassErrors
+    times: HittingTimes
+    limits: Limits
+    drawn: IntArray
+    band: Limits
+    chosen: tuple[Chosen, ...]
+    exact_at: ExactAt
+    width: int
+    bins: int
+
+    @classmethod
+    def of(cls, evaluation: Evaluation) -> "Findings":
+        """Work everything out."""
+        records, (_, horizon, classes) = Records.of(evaluation), evaluation.scores.shape
+        width = -(-horizon // MOST_BINS)
+        bins = -(-horizon // width)
+        everywhere = len(records.values) <= MOST_STATES
+        count = DRAWN if everywhere else min(DRAWN, max(50, MOST_COUNTS // (classes**2 + classes + 2 * bins + 1)))
+        counts = np.bincount(records.truths, minlength=classes)
+        decisions = records.decide(evaluation.threshold)
+        current = np.searchsorted(evaluation.curve.thresholds, evaluation.threshold)
+        points = to_draw(evaluation.curve, count=count, keep=[int(current)])
+        wrong = records.wrong_along(evaluation.curve.thresholds[points], classes=classes)
+        is_wrong = decisions.labels != records.truths
+        return cls(
+            evaluation=evaluation,
+            records=records,
+            counts=counts,
+            decisions=decisions,
+            errors=class_errors(decisions, records.truths, classes=range(classes)),
+            times=hitting_times(decisions),
+            limits=balanced_limits(np.bincount(records.truths, is_wrong, minlength=classes), counts),
+            drawn=points,
+            band=balanced_limits(wrong, counts),
+            chosen=choose(decisions, records.truths),
+            exact_at="every threshold" if everywhere else "the drawn points",
+            width=width,
+            bins=bins,
+        )
+
+
+def to_draw(curve: SATCurve, *, count: int = DRAWN, keep: Sequence[int] = ()) -> IntArray:
+    """Places of the points to draw, all of them up to `count`, else about so many.
+
+    Even steps along the path that the curve takes, in whatever units it may be looked at; both ends of a jump are kept. So
+    between two drawn points the curve strays by no more than a step, and every part of it is there.
+
+    Args:
+        curve: the exact one.
+        count: about how many points to keep, at least 2.
+        keep: places that must be among them.
+    """
+    points = len(curve)
+    if points <= count:
+        return np.arange(points)
+    path = np.zeros(points)
+    for axis in (curve.mean_times, curve.errors, curve.forced, _log(curve.errors), _log(curve.mean_times)):
+        if np.ptp(axis) > 0:
+            path[1:] += np.abs(np.diff(axis)) / np.ptp(axis)
+    steps = np.floor(path.cumsum() / max(float(path.sum()), np.finfo(float).tiny) * (count // 2))
+    before = np.flatnonzero(np.diff(steps) > 0)
+    return np.unique(np.concatenate([[0, points - 1], list(keep), before, before + 1]).astype(np.int64))
+
+
+def _log(values: FloatArray) -> FloatArray:
+    """The logarithm; zero lies half as high as the smallest number above it."""
+    positive = values[values > 0]
+    logs: FloatArray = np.log(np.maximum(values, positive.min() / 2)) if len(positive) else np.zeros_like(values)
+    return logs

@@ -1,0 +1,155 @@
+"""One HTML page that needs nothing but itself, and the figures beside it."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from sooner.report.evaluation import Evaluation
+from sooner.report.figures import write_figures
+from sooner.report.findings import Findings
+from sooner.report.payload import payload
+
+_SCRIPTS = ("numbers.js", "charts.js", "page.js")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was written: the page, and the figures as PNG."""
+
+    page: Path
+    figures: tuple[Path, ...]
+
+
+def write_report(folder: str | Path, evaluation: Evaluation) -> Report:
+    """Write `report.html` and its figures into a folder, which is made if need be.
+
+    The page is interactive and opens without a network. Its numbers are those of the rule at the shown threshold, whichever
+    is chosen: see `Evaluation.curve` and `sooner.evaluate`.
+
+    Args:
+        folder: where to write; files of the same names are replaced.
+        evaluation: what to show.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    findings = Findings.of(evaluation)
+    page = folder / "report.html"
+    page.write_text(_page(findings), encoding="utf-8")
+    return Report(page, write_figures(folder, findings))
+
+
+def report_page(evaluation: Evaluation) -> str:
+    """The page alone, as text: for a notebook, or a place that keeps files of its own."""
+    return _page(Findings.of(evaluation))
+
+
+def _page(findings: Findings) -> str:
+    # plotly's own package takes a second to import.
+    from plotly.offline import get_plotlyjs
+
+    evaluation = findings.evaluation
+    plotly, script = get_plotlyjs(), "\n".join(map(_part, _SCRIPTS))
+    return _filled(
+        _part("page.html"),
+        {
+            "policy": _policy(plotly, script),
+            "style": _part("page.css"),
+            "title": escape(evaluation.title),
+            "lede": escape(_lede(findings)),
+            "headline": _headline(findings),
+            "stepwise": _stepwise(findings),
+            "absent": _absent(findings),
+            "about": _about(evaluation),
+            "made": escape(f"Written by sooner {version('sooner')}. This page holds its data and needs no network."),
+            "told": payload(findings),
+            "plotly": plotly,
+            "script": script,
+        },
+    )
+
+
+def _part(name: str) -> str:
+    return files("sooner.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _filled(template: str, slots: Mapping[str, str]) -> str:
+    """The template with its `@@slots@@` filled, in one pass: what is filled in is not looked at again."""
+    return re.sub(r"@@(\w+)@@", lambda slot: slots[slot[1]], template)
+
+
+def _policy(*scripts: str) -> str:
+    """No network at all, and no script but the page's own, by its hash: whatever a name may hold, it never runs."""
+    hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{value}'" for value in hashes)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _lede(findings: Findings) -> str:
+    evaluation = findings.evaluation
+    series, horizon, classes = evaluation.scores.shape
+    shortest = int(evaluation.lengths.min())
+    span = f"{shortest:,} to {horizon:,}" if shortest < horizon else f"{horizon:,}"
+    statistic = (evaluation.rule.statistic.__doc__ or "its statistic").splitlines()[0].rstrip(".")
+    return (
+        f"{series:,} series of {classes:,} classes, {span} observation{'s' if horizon > 1 else ''} each. "
+        f"{evaluation.rule.__name__} stops when this reaches the threshold: {statistic[:1].lower()}{statistic[1:]}."
+    )
+
+
+def _headline(findings: Findings) -> str:
+    errors, times, limits = findings.errors, findings.times, findings.limits
+    threshold = findings.evaluation.threshold
+    setting = "Waiting for the end" if np.isinf(threshold) else f"At a threshold of {threshold:.4g}"
+    said = (
+        f"{setting}, <b>{percent(errors.balanced)}</b> of the decisions are wrong (balanced over the classes; 95 % "
+        f"limits {percent(float(limits.low))} and {percent(float(limits.high))}), after <b>{times.mean:.2f}</b> observations on "
+        f"average. The end of the series forced {percent(times.forced)}."
+    )
+    return said.replace(" %", "&nbsp;%")
+
+
+def percent(share: float) -> str:
+    """A share as a person reads it.
+
+    >>> percent(0.0123), percent(0.5)
+    ('1.23 %', '50.0 %')
+    """
+    return f"{100 * share:.{2 if share < 0.0995 else 1}f} %"
+
+
+def _stepwise(findings: Findings) -> str:
+    if findings.exact_at == "every threshold":
+        return ""
+    return (
+        f" With so many series this page knows {len(findings.drawn):,} points of the curve, each exact; a threshold between two "
+        "of them is moved up to the next."
+    )
+
+
+def _absent(findings: Findings) -> str:
+    names = [findings.evaluation.classes[k] for k in findings.errors.absent]
+    if not names:
+        return ""
+    said = ", ".join(escape(str(name)) for name in names)
+    return f'<p class="small" data-testid="absent">Without a single series, and in no mean: {said}.</p>'
+
+
+def _about(evaluation: Evaluation) -> str:
+    rows = {"rule": evaluation.rule.__name__, "threshold": repr(evaluation.threshold)}
+    rows |= {name: str(value) for name, value in evaluation.about.items()}
+    packages = {name: version(name) for name in ("sooner", "numpy", "torch", "plotly")}
+    rows |= {name: value for name, value in packages.items() if name not in rows}
+    return "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in rows.items()
+    )
