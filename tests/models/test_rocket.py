@@ -184,7 +184,7 @@ def test_linear_fits_of_two_series_are_finite():
         ({"checkpoints": [99]}, r"`checkpoints` must be in 1..10, got 99"),
         ({"weights": [1.0]}, r"`weights` must be of shape \(20,\), got shape \(1,\)"),
         ({"weights": [-1.0] * 20}, r"`weights` must be at least 0 everywhere, got an entry of -1.0"),
-        ({"weights": [0.0] * 20}, r"`weights` must be finite, some above 0"),
+        ({"weights": [0.0] * 20}, r"`weights` must be finite, not all of them zero, got a weight of zero for all"),
         ({"classes": 1}, r"`classes` must be at least 2, got 1"),
     ],
 )

@@ -13,6 +13,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from jaxtyping import Float, Int
 
+from sooner.types import FloatArray
+
 Evidence = Float[np.ndarray, "rows present"]
 LogPrior = Float[np.ndarray, " present"]
 Rows: TypeAlias = Int[np.ndarray, " rows"]
@@ -71,7 +73,7 @@ def calibrate(
     e, truth = evidence[:, seen], np.eye(len(seen))[targets]
     counts = np.ones((len(e), 1)) if weights is None else weights[:, None]
 
-    def loss(parameters: Float[np.ndarray, " parameters"]) -> tuple[float, Float[np.ndarray, " parameters"]]:
+    def loss(parameters: FloatArray) -> tuple[float, FloatArray]:
         slope = np.exp(parameters[0])
         log_posterior = log_softmax(slope * e + parameters[1:] + log_prior[seen])
         excess = counts * (np.exp(log_posterior) - truth)
@@ -83,8 +85,8 @@ def calibrate(
     return Calibration(float(np.exp(best[0])), bias)
 
 
-def log_softmax(logits: Evidence) -> Evidence:
+def log_softmax(logits: FloatArray) -> FloatArray:
     """Log-probabilities of each row."""
-    shifted: Evidence = logits - logits.max(axis=1, keepdims=True)
-    normal: Evidence = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    shifted: FloatArray = logits - logits.max(axis=1, keepdims=True)
+    normal: FloatArray = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     return normal

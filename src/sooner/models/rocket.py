@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sooner.errors import InvalidArgument
-from sooner.inputs import as_labels, as_lengths, as_nonnegative, as_tensor, as_whole, refuse_empty
+from sooner.inputs import as_labels, as_lengths, as_tensor, as_weights, as_whole, refuse_empty
 from sooner.models.base import LiveStep, Model
 from sooner.models.checkpoints import as_checkpoints, carried_over, checkpoint_times
 from sooner.models.ridge import fit_linear
@@ -115,7 +115,8 @@ class Rocket(Model):
         clean, _ = model.admit(series, ends)
         flat = clean.flatten(2)
         model.running.fit(flat, ends, seed=seed)
-        return Fitted(model.eval(), model._fit_checkpoints(flat, targets, ends, _as_weights(weights, len(series))))
+        counts = np.ones(len(series)) if weights is None else as_weights(weights, len(series), name="weights")
+        return Fitted(model.eval(), model._fit_checkpoints(flat, targets, ends, counts))
 
     def _fit_checkpoints(self, flat: Tensor, labels: Labels, lengths: Lengths, weights: FloatArray) -> Scores:
         found = self.running.at(flat, self.checkpoints).double().numpy()
@@ -189,12 +190,3 @@ def _reached(times: Sequence[int], labels: Labels, lengths: Lengths) -> list[int
         remedy = "Choose earlier checkpoints: only one class has series that long."
         raise InvalidArgument("checkpoints", "times that series of two classes reach", list(times), remedy)
     return reached
-
-
-def _as_weights(weights: ArrayLike | None, series: int) -> FloatArray:
-    if weights is None:
-        return np.ones(series)
-    array = as_nonnegative(weights, (series,), name="weights", remedy="A weight says how much a series counts.")
-    if not np.isfinite(array).all() or not array.any():
-        raise InvalidArgument("weights", "finite, some above 0", array.tolist(), "Leave them out to count all alike.")
-    return array

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sooner.errors import InvalidArgument
-from sooner.inputs import as_labels, as_lengths, as_tensor, refuse_empty, running
+from sooner.inputs import as_labels, as_lengths, as_tensor, as_weights, refuse_empty, running
 from sooner.types import IntArray, Labels, Lengths, Observations
 
 Counts = Float[Tensor, "rows classes"]
@@ -38,11 +38,14 @@ class Examples:
         observations: (series, time, *features); floating ones must be finite within each length.
         labels: (series,), classes counted from 0.
         lengths: (series,); by default every series fills the tensor.
+        weights: (series,), how often each is drawn in training compared with the others; by default all alike, each once
+            in an epoch.
     """
 
     observations: Tensor
     labels: Tensor
     lengths: Tensor | None = None
+    weights: Tensor | None = None
 
     def __post_init__(self) -> None:
         observations = as_tensor(self.observations, name="observations").detach()
@@ -58,6 +61,10 @@ class Examples:
         object.__setattr__(self, "observations", _finite(observations, lengths))
         object.__setattr__(self, "labels", _as_classes(self.labels, observations))
         object.__setattr__(self, "lengths", None if self.lengths is None else lengths)
+        if self.weights is not None:
+            object.__setattr__(
+                self, "weights", torch.as_tensor(as_weights(self.weights, len(observations), name="weights"))
+            )
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -75,6 +82,8 @@ class Examples:
             got = f"{int(self.labels[index])} at index {index}"
             raise InvalidArgument("labels", f"in 0..{classes - 1}", got, f"The model has {classes} classes.")
         member = torch.nn.functional.one_hot(self.labels, classes).double()
+        if self.weights is not None:
+            member = member * (self.weights / self.weights.mean())[:, None]
         if not bool(member.any(dim=0).all()):
             absent = int(member.any(dim=0).logical_not().nonzero()[0, 0])
             remedy = "Nothing can be learned about the others: leave them out of the model."
@@ -98,8 +107,9 @@ class Shuffled:
     stop: int
 
     def __iter__(self) -> Iterator[Batch]:
+        weights = None if self.examples.weights is None else tuple(self.examples.weights.tolist())
         for step in range(self.start, self.stop):
-            yield self.examples.take(batch_indices(step, len(self.examples), self.batch_size, self.seed))
+            yield self.examples.take(batch_indices(step, len(self.examples), self.batch_size, self.seed, weights))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +127,9 @@ class InOrder:
         return -(-len(self.examples) // self.batch_size)
 
 
-def batch_indices(step: int, series: int, batch_size: int, seed: int) -> IntArray:
+def batch_indices(
+    step: int, series: int, batch_size: int, seed: int, weights: tuple[float, ...] | None = None
+) -> IntArray:
     """Which series step `step` (from 0) reads.
 
     >>> [batch_indices(step, series=4, batch_size=2, seed=0).tolist() for step in (0, 1)]
@@ -125,12 +137,15 @@ def batch_indices(step: int, series: int, batch_size: int, seed: int) -> IntArra
     """
     per_epoch = max(series // batch_size, 1)
     epoch, place = divmod(step, per_epoch)
-    return _order(series, seed, epoch)[place * batch_size : (place + 1) * batch_size]
+    return _order(series, seed, epoch, weights)[place * batch_size : (place + 1) * batch_size]
 
 
 @lru_cache(maxsize=2)
-def _order(series: int, seed: int, epoch: int) -> IntArray:
-    return np.random.default_rng([seed, epoch]).permutation(series)
+def _order(series: int, seed: int, epoch: int, weights: tuple[float, ...] | None) -> IntArray:
+    random = np.random.default_rng([seed, epoch])
+    if weights is None:
+        return random.permutation(series)
+    return random.choice(series, series, p=np.asarray(weights) / sum(weights))
 
 
 def _as_classes(labels: Tensor, observations: Tensor) -> Labels:
@@ -145,7 +160,7 @@ def _as_classes(labels: Tensor, observations: Tensor) -> Labels:
 
 def _finite(observations: Observations, lengths: Lengths) -> Observations:
     """Refuse what is not finite within a length; beyond it zeros take its place: 0 * nan would reach the gradients."""
-    if not observations.is_floating_point() or bool(torch.isfinite(observations.sum())):
+    if not observations.is_floating_point() or bool(torch.isfinite(observations.sum(dtype=torch.float32))):
         return observations
     flat = observations.reshape(*observations.shape[:2], -1)
     live = running(lengths, observations.shape[1])
