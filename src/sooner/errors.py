@@ -91,3 +91,15 @@ class FetchFailed(SoonerError, RuntimeError):
     def __init__(self, what: str, reasons: Sequence[str], remedy: str) -> None:
         super().__init__(f"{what} could not be fetched: {'; '.join(reasons)}. {remedy}")
         self.reasons = tuple(reasons)
+
+
+class VideosFailed(SoonerError, RuntimeError):
+    """Some videos could not be read; the others are done."""
+
+    def __init__(self, failed: Sequence[tuple[str, str]]) -> None:
+        said = "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in failed)
+        super().__init__(
+            f"{len(failed)} video(s) could not be read and were left out ({said}). Replace them and run it again: "
+            "what is done is kept."
+        )
+        self.failed = tuple(failed)

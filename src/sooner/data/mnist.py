@@ -87,6 +87,12 @@ def cache_directory() -> Path:
     return (base if base.is_absolute() else Path.home() / ".cache") / "sooner" / "mnist"
 
 
+def is_there(directory: str | Path | None = None) -> bool:
+    """Whether all four files are there, by name; `fetch` checks their bytes."""
+    folder = cache_directory() if directory is None else Path(directory).expanduser()
+    return all((folder / name).is_file() for name in SHA256)
+
+
 def load(directory: str | Path | None = None, progress: Progress | None = None) -> Mnist:
     """MNIST in its three parts; what is not there is fetched first (see `fetch`)."""
     folder = fetch(directory, progress)

@@ -1,8 +1,7 @@
 """The one record that the rest of the code takes: observations, their lengths, and labels with their own names.
 
 Whatever a user brings is turned here into one tensor (series, time, *features) that is finite everywhere and zero beyond
-each length. Nothing in this module looks at a series' own future: what standardises a series was measured on the
-training set, so a live observation gets the same numbers as one in a batch.
+each length.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,7 @@ from torch import Tensor
 
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.inputs import as_between, as_labels, as_lengths, as_seed, as_tensor, as_whole, refuse_empty, running
-from sooner.types import ArrayLike, FloatArray, IntArray, Lengths, Observations
+from sooner.types import ArrayLike, IntArray, Lengths, Observations
 
 Missing: TypeAlias = Literal["refuse", "mask"]
 Names: TypeAlias = npt.NDArray[Any]
@@ -151,7 +150,10 @@ class Series:
         remedy = "Give one group for each series, for example the person or the machine it comes from."
         if self.groups is None:
             raise InvalidArgument("groups", "known for a split by group", "None", remedy)
-        members, sizes = np.unique(self.groups, return_inverse=True, return_counts=True)[1:]
+        try:
+            members, sizes = np.unique(self.groups, return_inverse=True, return_counts=True)[1:]
+        except TypeError:
+            raise _of_many_types(self.groups, name="groups") from None
         if len(sizes) < 2:
             raise InvalidArgument("groups", "at least 2 different ones", f"{len(sizes)}", remedy)
         order = np.random.default_rng(as_seed(seed)).permutation(len(sizes))
@@ -173,52 +175,6 @@ class Series:
         """Every series once, in batches of at most `size` that need little padding; another seed, another order."""
         for places in self.batch_indices(size, seed):
             yield self.take(places)
-
-
-@dataclass(frozen=True, eq=False)
-class Standardizer:
-    """Mean 0 and deviation 1 for each feature, by the statistics of the training set alone; causal by construction.
-
-    Missing values (mask channels) are left out of the statistics and become 0, the mean; mask channels stay as they are.
-
-    Args:
-        mean: (*features) without the mask channels.
-        scale: (*features), above 0; 1 where a feature never changes.
-        mask_channels: as in `Series`.
-    """
-
-    mean: FloatArray
-    scale: FloatArray
-    mask_channels: int = 0
-
-    @classmethod
-    def fit(cls, series: Series) -> "Standardizer":
-        """Measure every observation within the lengths of the training series, in float64, a part at a time."""
-        total = sum(weight.sum(dim=(0, 1)) for _, weight in _measured(series)).clamp(min=1)  # type: ignore[union-attr]
-        mean = sum((value * weight).sum(dim=(0, 1)) for value, weight in _measured(series)) / total
-        squares = sum((weight * (value - mean) ** 2).sum(dim=(0, 1)) for value, weight in _measured(series))
-        deviation = (squares / total).sqrt()
-        # What rounding leaves of a constant is no scale.
-        scale = torch.where(deviation > 1e-12 * mean.abs(), deviation, torch.ones_like(deviation))
-        return cls(mean.cpu().numpy(), scale.cpu().numpy(), series.mask_channels)
-
-    def apply(self, series: Series) -> Series:
-        """The same series, standardised, float32; padding stays zero."""
-        return replace(series, observations=self.apply_step(series.observations))
-
-    def apply_step(self, observations: ArrayLike) -> Tensor:
-        """What has just arrived, (..., *features), standardised, float32: the same numbers as in a batch."""
-        x = as_tensor(observations, name="observations")
-        shape = (*self.mean.shape[:-1], self.mean.shape[-1] + self.mask_channels) if self.mean.ndim else ()
-        if tuple(x.shape[x.ndim - len(shape) :]) != shape:
-            expected, got = f"of shape ({', '.join(('...', *map(str, shape)))})", f"shape {tuple(x.shape)}"
-            raise InvalidArgument("observations", expected, got, "It was fitted on observations of that shape.")
-        x = x if x.dtype == torch.float64 else x.float()
-        mean, scale = (torch.as_tensor(part, dtype=x.dtype, device=x.device) for part in (self.mean, self.scale))
-        if not self.mask_channels:
-            return ((x - mean) / scale).float()
-        values, mask = x[..., : -self.mask_channels], x[..., -self.mask_channels :]
-        return torch.cat([(values - mean) / scale * mask, mask], dim=-1).float()
 
 
 def read_aeon(X: Any, *, missing: Missing = "refuse") -> tuple[Observations, Lengths]:  # noqa: N803
@@ -314,7 +270,7 @@ def _padded(observations: Observations, lengths: Lengths, *, name: str, remedy: 
     if not bool(live.all()):
         observations = torch.where(live, observations, torch.zeros((), dtype=observations.dtype))
     # The sum is finite only if all of them are, and much cheaper than looking at every entry.
-    if not observations.is_floating_point() or bool(observations.sum().isfinite()):
+    if not observations.is_floating_point() or bool(observations.sum(dtype=torch.float32).isfinite()):
         return observations
     bad = (~observations.isfinite()).nonzero()
     if len(bad):
@@ -357,8 +313,13 @@ def _sorted(names: Names) -> Names:
     try:
         return np.unique(names)
     except TypeError:
-        kinds = sorted({type(name).__name__ for name in names.tolist()})
-        raise InvalidArgument("labels", "of one type", " and ".join(kinds), "Turn them all into text.") from None
+        raise _of_many_types(names, name="labels") from None
+
+
+def _of_many_types(names: Names, *, name: str) -> InvalidArgument:
+    """What to say where names cannot be put into an order."""
+    kinds = sorted({type(one).__name__ for one in names.tolist()})
+    return InvalidArgument(name, "of one type", " and ".join(kinds), "Turn them all into text.")
 
 
 def _as_names(value: Any, *, name: str) -> Names:
@@ -388,13 +349,3 @@ def _as_places(indices: ArrayLike, series: int) -> IntArray:
 
 def _as_share(share: float) -> float:
     return as_between(share, name="share", low=0.0, high=1.0, remedy="It is a fraction of the series: 0.2 means 20 %.")
-
-
-def _measured(series: Series) -> Iterator[tuple[Tensor, Tensor]]:
-    """Values and weights (1 where observed), both (part, time, *features) in float64 without the mask channels."""
-    masks, rows = series.mask_channels, max(1, 2**22 // max(1, series.observations[0].numel()))
-    for part, lengths in zip(series.observations.split(rows), series.lengths.split(rows), strict=True):
-        values = part[..., :-masks] if masks else part
-        live = running(lengths, part.shape[1])
-        weight = live.reshape(*live.shape, *(1,) * (part.ndim - 2)).expand(values.shape).double()
-        yield values.double(), weight * part[..., -masks:] if masks else weight

@@ -1,0 +1,171 @@
+"""The UCR and UEA archives and their .ts files, read by aeon: the extra `sooner[archives]`.
+
+Some sets come inside the aeon package and need no network (`embedded` names them); the others are downloaded by aeon into
+its own cache. Lengths stay as unequal as they are, and missing values ("?" in a file) stay missing. aeon writes the names of
+classes in lower case.
+"""
+
+import difflib
+import importlib.util
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sooner.data.series import Missing, Names, Series
+from sooner.errors import FetchFailed, InvalidArgument
+
+_FAILURES = (OSError, ValueError, TypeError, IndexError, KeyError)
+
+
+class Archive(NamedTuple):
+    """The two parts of a set as it is published; they share the names of their classes."""
+
+    train: Series
+    test: Series
+
+
+class Part(NamedTuple):
+    """One part of a set as aeon has it.
+
+    The cases are an array (n_cases, n_channels, n_timepoints), or a list of (n_channels, n_timepoints).
+    """
+
+    cases: Any
+    labels: Any
+    classes: Names
+
+
+class Cases(NamedTuple):
+    """A set as aeon has it."""
+
+    train: Part
+    test: Part
+
+
+def embedded() -> list[str]:
+    """The names of the sets that are inside the aeon package.
+
+    >>> "JapaneseVowels" in embedded()
+    True
+    """
+    folder = _aeon_folder() / "datasets" / "data"
+    return sorted(test.parent.name for test in folder.glob("*/*_TEST.ts") if _is_set(test))
+
+
+def load(name: str, *, missing: Missing = "refuse") -> Archive:
+    """One set of the archives, by its name there.
+
+    Args:
+        name: for example "JapaneseVowels" or "GunPoint".
+        missing: as in `Series.from_aeon`.
+
+    >>> vowels = load("JapaneseVowels")
+    >>> len(vowels.train), len(vowels.test), vowels.train.features, vowels.train.lengths.unique().tolist()[:3]
+    (270, 370, (12,), [7, 9, 10])
+    """
+    return Archive(*(Series.from_aeon(x, y, classes=classes, missing=missing) for x, y, classes in cases(name)))
+
+
+def cases(name: str) -> Cases:
+    """A set before it is turned into series."""
+    parts = [_loaded(name, split) for split in ("train", "test")]
+    classes = np.unique(np.concatenate([labels for _, labels in parts]))
+    return Cases(*(Part(x, y, classes) for x, y in parts))
+
+
+def read_ts(path: str | Path) -> tuple[Any, Any]:
+    """The cases and the labels of a .ts file; None for the labels if it has none.
+
+    The cases are an array (n_cases, n_channels, n_timepoints), or a list of (n_channels, n_timepoints).
+    """
+    file = Path(path).expanduser()
+    if not file.is_file():
+        remedy = "Look at the name, and at the folder you are in."
+        raise InvalidArgument(str(path), "a .ts file", "nothing there", remedy)
+    _aeon_folder()
+    from aeon.datasets import load_from_ts_file
+
+    try:
+        x, y, header = load_from_ts_file(str(file), return_meta_data=True)
+    except _FAILURES as error:
+        raise _unreadable(file, error) from None
+    if not len(x):
+        raise InvalidArgument(str(path), "a .ts file of at least 1 series", "none", "Look at what wrote it.")
+    if header["targetlabel"]:
+        remedy = "It is a set for regression."
+        raise InvalidArgument(str(path), "a .ts file of classes", "one of numbers to be predicted", remedy)
+    return x, y if header["classlabel"] else None
+
+
+def _loaded(name: str, split: str) -> tuple[Any, Any]:
+    inside = embedded()
+    from aeon.datasets import load_classification
+    from aeon.datasets.tsc_datasets import tsc_zenodo
+
+    try:
+        # Not the versions that were cut to equal lengths or filled in.
+        x, y = load_classification(str(name), split=split, load_equal_length=False, load_no_missing=False)
+    except _FAILURES as error:
+        known = {*tsc_zenodo, *inside}
+        offer = f"Inside the aeon package, without a network, there are {', '.join(inside)}."
+        if name in known:
+            raise FetchFailed(name, [_in_a_line(error)], offer) from None
+        nearest = difflib.get_close_matches(str(name), sorted(known), n=1)
+        remedy = f"Did you mean {nearest[0]!r}? {offer}" if nearest else offer
+        raise InvalidArgument("name", "a set of the UCR or UEA archives", repr(name), remedy) from None
+    return x, y
+
+
+def _aeon_folder() -> Path:
+    """Where aeon lies; looked up without importing it, which takes a second."""
+    found = importlib.util.find_spec("aeon")
+    if found is None or found.origin is None:
+        remedy = 'Install it: pip install "sooner[archives]".'
+        raise InvalidArgument("archives", "read by aeon", "no package `aeon`", remedy)
+    return Path(found.origin).parent
+
+
+def _is_set(test: Path) -> bool:
+    """Whether this is the test part of a set whose series have classes, with its training part beside it."""
+    name = test.parent.name
+    if test.name != f"{name}_TEST.ts" or not test.with_name(f"{name}_TRAIN.ts").is_file():
+        return False
+    with test.open(encoding="utf-8") as lines:
+        header = itertools.takewhile(lambda line: not line.lower().startswith("@data"), lines)
+        return any(line.lower().startswith("@classlabel true") for line in header)
+
+
+def _unreadable(file: Path, error: Exception) -> InvalidArgument:
+    """What is wrong with a file that aeon cannot read; by line, if a number is none."""
+    for number, line in _data_lines(file):
+        for cell in itertools.chain.from_iterable(part.split(",") for part in line.split(":")[:-1]):
+            if not _is_number(cell):
+                expected, got = (
+                    "a .ts file of numbers, and a class behind the last colon",
+                    f"{cell.strip()!r} in line {number}",
+                )
+                return InvalidArgument(str(file), expected, got, "Look there; '?' stands for a missing value.")
+    return InvalidArgument(str(file), "a .ts file that aeon reads", _in_a_line(error), "Look at what wrote it.")
+
+
+def _data_lines(file: Path) -> Iterator[tuple[int, str]]:
+    """The lines behind `@data`, counted from the first line of the file."""
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        numbered = itertools.dropwhile(lambda line: not line[1].lower().startswith("@data"), enumerate(lines, start=1))
+        yield from itertools.islice(numbered, 1, None)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.replace("?", "nan"))
+    except ValueError:
+        return False
+    return True
+
+
+def _in_a_line(error: BaseException) -> str:
+    said = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    return said if len(said) <= 160 else f"{said[:157]}..."

@@ -1,0 +1,202 @@
+"""The files of a long table: which ones they are, which columns they have, and their rows, a batch at a time.
+
+Only what reads tables imports this module, and late: it needs pyarrow, which others need not wait for.
+"""
+
+import glob
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import csv
+
+from sooner.data.columns import Chosen
+from sooner.data.rows import kind_of, read_as
+from sooner.errors import InvalidArgument
+
+PARQUET = (".parquet", ".pq")
+CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+
+_ROWS = 2**16  # of a Parquet file at a time
+_BUFFER = 2**18  # bytes of each Parquet column at a time, where pyarrow would read a whole row group
+_BYTES = 2**20  # of a CSV file at a time; pyarrow reads up to 32 times as much ahead
+_FAILURES = (pa.ArrowException, OSError, UnicodeError)
+
+
+def table_files(path: str | Path) -> list[Path]:
+    """The files that a path means: itself, all tables in a folder (and below), or what a pattern like `*.csv` matches."""
+    place, remedy = Path(path).expanduser(), f"A table ends in one of {', '.join(PARQUET + CSV)}."
+    if place.is_dir():
+        # What is hidden, or half written by another program, is not meant.
+        found = [
+            file for file in place.rglob("*") if not any(part[0] in "._" for part in file.relative_to(place).parts)
+        ]
+        got = "a folder without one"
+    elif place.exists():
+        found, got = [place], f"a file {place.suffix!r}" if place.suffix else "a file without a suffix"
+    else:
+        found, got = [Path(name) for name in glob.iglob(str(place), recursive=True)], "nothing there"
+        remedy = "Look at the name, and at the folder you are in."
+    files = sorted(file for file in found if file.is_file() and is_table(file))
+    if not files:
+        raise InvalidArgument(str(path), "a table", got, remedy)
+    if len({is_parquet(file) for file in files}) > 1:
+        raise InvalidArgument(str(path), "tables of one kind", "Parquet and CSV", "Name one kind: *.parquet or *.csv.")
+    return files
+
+
+def is_table(path: Path) -> bool:
+    """By its suffix."""
+    return path.name.lower().endswith(PARQUET + CSV)
+
+
+def is_parquet(path: Path) -> bool:
+    """By its suffix; the other tables are CSV."""
+    return path.name.lower().endswith(PARQUET)
+
+
+def row_count(files: Sequence[Path]) -> int | None:
+    """How many rows these files hold, where they say so themselves."""
+    return sum(_footer(file).num_rows for file in files) if is_parquet(files[0]) else None
+
+
+def kinds(path: Path) -> dict[str, str]:
+    """The columns of a file in their order, and what each one holds: "number", or a word for anything else."""
+    _refuse_empty_file(path)
+    found = _parquet_kinds(path) if is_parquet(path) else _csv_kinds(path)
+    twice = [name for name, count in Counter(name for name, _ in found).items() if count > 1]
+    if twice:
+        expected = "a table whose columns have different names"
+        raise InvalidArgument(str(path), expected, f"{twice[0]!r} twice", "Rename one of them.")
+    return dict(found)
+
+
+def batches(path: Path, chosen: Chosen) -> Iterator[Any]:
+    """The chosen columns of a file, a record batch at a time."""
+    _refuse_empty_file(path)
+    return _parquet_batches(path, chosen) if is_parquet(path) else _csv_batches(path, chosen)
+
+
+def _refuse_empty_file(path: Path) -> None:
+    if path.stat().st_size == 0:
+        raise InvalidArgument(str(path), "a table", "an empty file", "Look at what wrote it.")
+
+
+def _footer(path: Path) -> Any:
+    try:
+        return pq.read_metadata(path)
+    except _FAILURES as error:
+        raise _unreadable(path, "Parquet", error) from None
+
+
+def _parquet_kinds(path: Path) -> list[tuple[str, str]]:
+    return [(field.name, kind_of(field.type)) for field in _footer(path).schema.to_arrow_schema()]
+
+
+def _parquet_batches(path: Path, chosen: Chosen) -> Iterator[Any]:
+    names = [name for name in (chosen.series, chosen.label, chosen.group) if name is not None]
+    try:
+        with pq.ParquetFile(
+            path, read_dictionary=names, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True
+        ) as file:
+            yield from file.iter_batches(_ROWS, columns=chosen.names())
+    except _FAILURES as error:
+        raise _unreadable(path, "Parquet", error) from None
+
+
+def _csv_kinds(path: Path) -> list[tuple[str, str]]:
+    """By the first rows; what turns out to be no number further down is found when it is read."""
+    with _csv_reader(path, csv.ConvertOptions(strings_can_be_null=True)) as reader:
+        schema, batch = reader.schema, next(iter(reader), None)
+    found = [(field.name, kind_of(field.type)) for field in schema]
+    return [(name, _described(batch, place) if kind == "text" else kind) for place, (name, kind) in enumerate(found)]
+
+
+def _csv_batches(path: Path, chosen: Chosen) -> Iterator[Any]:
+    with _csv_reader(path, csv.ConvertOptions()) as reader:
+        flags = {field.name for field in reader.schema if field.type == pa.bool_()}
+    names = filter(None, (chosen.series, chosen.label, chosen.group))
+    wanted = {
+        chosen.time: pa.string(),
+        **{name: pa.dictionary(pa.int32(), pa.string()) for name in names},
+        **{name: pa.bool_() if name in flags else pa.float64() for name in chosen.channels},
+    }
+    convert = csv.ConvertOptions(column_types=wanted, include_columns=list(wanted), strings_can_be_null=False)
+    with _csv_reader(path, convert) as reader:
+        yield from reader
+
+
+@contextmanager
+def _csv_reader(path: Path, convert: Any) -> Iterator[Any]:
+    """A reader of record batches; what pyarrow says about a bad file becomes our sentence."""
+    ragged: list[Any] = []
+
+    def note(row: Any) -> str:
+        ragged.append(row)
+        return "error"
+
+    delimiter = "\t" if ".tsv" in path.name.lower() else ","
+    # One thread: only then pyarrow counts the rows that it refuses.
+    reading = csv.ReadOptions(block_size=_BYTES, use_threads=False)
+    parsing = csv.ParseOptions(delimiter=delimiter, invalid_row_handler=note)
+    try:
+        with csv.open_csv(path, reading, parsing, convert) as reader:
+            yield reader
+    except _FAILURES as error:
+        if ragged:
+            expected, got = f"a table of {ragged[0].expected_columns} cells a row", f"{ragged[0].actual_columns}"
+            place = f"{got} at row {ragged[0].number - 1}"  # the line of names is its first
+            raise InvalidArgument(str(path), expected, place, "Look there for a lost or an extra separator.") from None
+        numbers = [name for name, kind in (convert.column_types or {}).items() if kind == pa.float64()]
+        raise _text_among(path, numbers) or _unreadable(path, "CSV", error) from None
+
+
+def _text_among(path: Path, numbers: list[str]) -> InvalidArgument | None:
+    """Where the first text stands in these columns of numbers, said in a sentence."""
+    if not numbers:
+        return None
+    wanted, before = dict.fromkeys(numbers, pa.string()), 0
+    convert = csv.ConvertOptions(column_types=wanted, include_columns=numbers, strings_can_be_null=True)
+    with _csv_reader(path, convert) as reader:
+        for batch in reader:
+            found = [(row, name) for name in numbers if (row := _first_text(batch.column(name))) is not None]
+            if found:
+                row, name = min(found)
+                got = f"{batch.column(name)[row].as_py()!r} at row {before + row + 1}"
+                remedy = "Look there, or pass channels= without this column."
+                return InvalidArgument(str(path), f"a table of numbers in column {name!r}", got, remedy)
+            before += len(batch)
+    return None
+
+
+def _first_text(column: Any) -> int | None:
+    """The first row of a column of text that is not a number."""
+    column = pc.utf8_trim_whitespace(column)
+    if read_as(column, pa.float64()) is not None:
+        return None
+    return next(row for row in range(len(column)) if read_as(column[row], pa.float64()) is None)
+
+
+def _described(batch: Any, place: int) -> str:
+    row = None if batch is None else _first_text(batch.column(place))
+    return "text" if batch is None or row is None else f"text ({batch.column(place)[row].as_py()!r} at row {row + 1})"
+
+
+def _unreadable(path: Path, kind: str, error: BaseException) -> InvalidArgument:
+    said = " ".join(str(error).split()).rstrip(".")
+    if "Empty CSV" in said:
+        return no_rows(str(path))
+    if "invalid UTF8" in said:
+        return InvalidArgument(str(path), "text in UTF-8", "other bytes", "Save it as UTF-8.")
+    said = said if len(said) <= 160 else f"{said[:157]}..."
+    return InvalidArgument(str(path), f"a readable {kind} file", said, "Look at what wrote it.")
+
+
+def no_rows(path: str) -> InvalidArgument:
+    """What to say of a table without data."""
+    return InvalidArgument(path, "a table with at least 1 row", "none", "Look at what wrote it.")
