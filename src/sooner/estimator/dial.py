@@ -1,0 +1,44 @@
+"""What may be put in the place of a threshold."""
+
+from typing import Any
+
+import numpy as np
+
+from sooner.errors import InvalidArgument
+from sooner.rules import MSPRT, Rule, ThresholdRule
+
+
+def rule_for(value: Any, current: Rule, asked: type[Rule], classes: int) -> Rule:
+    """The rule that a number, a matrix or a rule stands for.
+
+    Args:
+        value: a number belongs to the family of the current rule, or if that has no threshold, to the one asked for.
+        current: the rule so far.
+        asked: the family that the classifier was made with.
+        classes: K.
+
+    >>> rule_for(2.0, MSPRT(1.0), MSPRT, 3)
+    MSPRT(threshold=2.0)
+    """
+    if isinstance(value, Rule):
+        return value
+    family = next(each for each in (type(current), asked, MSPRT) if issubclass(each, ThresholdRule))
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        return family.at(value.item() if isinstance(value, np.generic) else value)
+    if family is not MSPRT:
+        remedy = 'A matrix of thresholds belongs to rule="msprt".'
+        raise InvalidArgument("threshold", "a number or a rule", repr(value), remedy)
+    matrix = MSPRT(value)
+    if np.shape(matrix.threshold) not in ((), (classes, classes)):
+        expected = f"a number, a rule, or a matrix of shape {(classes, classes)}"
+        remedy = "Entry [l, k] is what class k must be ahead of class l."
+        raise InvalidArgument("threshold", expected, f"shape {np.shape(matrix.threshold)}", remedy)
+    return matrix
+
+
+def family_of(rule: Rule) -> type[ThresholdRule]:
+    """The family whose thresholds can be swept."""
+    if not isinstance(rule, ThresholdRule):
+        remedy = "Only a threshold can be swept: set clf.threshold to MSPRT(2.0), for example."
+        raise InvalidArgument("rule", "one with a threshold", repr(rule), remedy)
+    return type(rule)

@@ -1,0 +1,148 @@
+"""`.sooner` files: a fitted `EarlyClassifier` as safetensors with a JSON header. Loading one never executes code."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.metadata import version
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from sooner.data.columns import Columns
+from sooner.data.standardizer import Standardizer
+from sooner.errors import InvalidArgument
+from sooner.estimator.learning import HeldOut, Learned
+from sooner.models import Model, Rocket, build_model
+from sooner.rules.described import description, rule_described
+from sooner.sealed import Kind, seal, unseal
+from sooner.settings import ModelSettings, settings_from_dict, to_dict
+
+if TYPE_CHECKING:
+    from sooner.estimator.classifier import EarlyClassifier
+
+FORMAT, VERSION = "sooner.model", 1
+_PLAIN = (str, int, float, bool, type(None))
+
+
+def save(classifier: "EarlyClassifier", path: str | PathLike[str]) -> None:
+    """Write the classifier; a file that is there already is replaced in one move."""
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(classifier)
+    held, standard = classifier.held_out_, classifier.standardizer_
+    about = {
+        "parameters": _parameters(classifier),
+        "classes": _names(classifier.classes_),
+        "class_counts": classifier.class_counts_.tolist(),
+        "columns": None if classifier.columns_ is None else asdict(classifier.columns_),
+        "model_name": classifier.model_name_,
+        "model": _model_about(classifier.model_, classifier),
+        "settings": None if classifier.settings_ is None else to_dict(classifier.settings_),
+        "mask_channels": standard.mask_channels,
+        "rule": description(classifier.rule_),
+        "training": dict(classifier.training_),
+        "versions": {package: version(package) for package in ("sooner", "torch")},
+    }
+    rule_described(about["rule"])  # a rule that could not be read back is refused now, not when it is needed
+    tensors = {
+        **{f"model.{name}": tensor for name, tensor in classifier.model_.state_dict().items()},
+        "standardizer.mean": torch.as_tensor(standard.mean),
+        "standardizer.scale": torch.as_tensor(standard.scale),
+        "held_out.scores": held.scores,
+        "held_out.labels": held.labels,
+        "held_out.lengths": held.lengths,
+    }
+    target = Path(path)
+    part = target.with_name(target.name + ".part")
+    part.write_bytes(seal(_kind(target), about, tensors))
+    part.replace(target)
+
+
+def load(path: str | PathLike[str]) -> "EarlyClassifier":
+    """The classifier of a `.sooner` file, with its threshold, its held-out scores and its training record."""
+    from sooner.estimator.classifier import EarlyClassifier
+
+    target = Path(path)
+    if not target.is_file():
+        remedy = "`EarlyClassifier.save` and `sooner train` write one."
+        raise InvalidArgument("path", "a .sooner file", f"{target}, which is not there", remedy)
+    about, tensors = unseal(_kind(target), target.read_bytes())
+    parameters = dict(about["parameters"])
+    if parameters["settings"] is not None:
+        parameters["settings"] = settings_from_dict(parameters["settings"])
+    classifier = EarlyClassifier(**parameters)
+    classes = np.array(about["classes"]["values"], dtype=about["classes"]["type"])
+    model = _model(about["model"], len(classes))
+    model.load_state_dict(_under("model.", tensors))
+    held = HeldOut(*(tensors[f"held_out.{part}"] for part in ("scores", "labels", "lengths")))
+    mean, scale = (tensors[f"standardizer.{part}"].numpy() for part in ("mean", "scale"))
+    settings = None if about["settings"] is None else settings_from_dict(about["settings"])
+    standardizer = Standardizer(mean, scale, about["mask_channels"])
+    learned = Learned(about["model_name"], model.eval(), settings, standardizer, held, about["training"])
+    columns = None if about["columns"] is None else Columns(**about["columns"])
+    classifier.adopt(learned, classes, np.array(about["class_counts"]), columns)
+    classifier.threshold = rule_described(about["rule"])
+    return classifier
+
+
+def _kind(path: Path) -> Kind:
+    remedy = "Copy it again from where it was written, or train anew."
+    return Kind(path.name, "a model of sooner", FORMAT, VERSION, remedy)
+
+
+def _parameters(classifier: "EarlyClassifier") -> dict[str, Any]:
+    """The constructor's arguments; what belongs to one machine or one run is left at its default."""
+    given = classifier.get_params(deep=False)
+    seed, priors, loss = given["random_state"], given["priors"], given["loss"]
+    if isinstance(priors, Mapping):
+        priors = [priors[name] for name in classifier.classes_.tolist()]
+    return {
+        **{name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()},
+        "random_state": int(seed) if isinstance(seed, int | np.integer) else None,
+        "priors": priors if isinstance(priors, str) else np.asarray(priors, dtype=np.float64).tolist(),
+        "loss": dict(loss) if isinstance(loss, Mapping) else loss,
+        "settings": None if given["settings"] is None else to_dict(given["settings"]),
+        "folder": None,
+        "verbose": int(given["verbose"]),
+    }
+
+
+def _names(classes: npt.NDArray[Any]) -> dict[str, Any]:
+    values = classes.tolist()
+    strange = [value for value in values if not isinstance(value, _PLAIN)]
+    if strange:
+        remedy = "Turn the labels into text or numbers before `fit`."
+        raise InvalidArgument("classes", "texts or numbers to be saved", f"a {type(strange[0]).__name__}", remedy)
+    return {"type": classes.dtype.str if classes.dtype != object else "O", "values": values}
+
+
+def _model_about(model: Model, classifier: "EarlyClassifier") -> dict[str, Any]:
+    """What `_model` needs to make the model again, but for its weights."""
+    if isinstance(model, Rocket):
+        shape = {"checkpoints": list(model.checkpoints), "dilations": list(model.running.dilations)}
+        return {"features": list(model.features), **shape, "thresholds": model.running.limits.shape[-1]}
+    if classifier.settings_ is None:
+        remedy = 'Its parts could only be pickled. Models "rocket" and "recurrent" can be saved.'
+        raise InvalidArgument("model", "one that is made of tensors to be saved", type(model).__name__, remedy)
+    return {"features": list(model.features), "settings": to_dict(classifier.settings_)["model"]}
+
+
+def _model(about: Mapping[str, Any], classes: int) -> Model:
+    features = tuple(about["features"])
+    if "checkpoints" in about:
+        return Rocket(
+            features,
+            classes,
+            checkpoints=about["checkpoints"],
+            dilations=about["dilations"],
+            thresholds=about["thresholds"],
+        )
+    return build_model(ModelSettings(**about["settings"]), features, classes, log_prior=np.zeros(classes))
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,278 @@
+"""From series to a fitted model, and to scores of series that the model has not seen.
+
+Small data go to `Rocket`, which leaves one series out at a time; everything else holds a share out.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+
+from sooner.data.series import Series
+from sooner.data.standardizer import Standardizer
+from sooner.errors import InvalidArgument, UnknownName
+from sooner.inputs import as_whole
+from sooner.models import Model, PrefixScorer, Rocket, build_model
+from sooner.models.prefix import Classifier
+from sooner.settings import LossSettings, ModelSettings, OptimizerSettings, Settings, TrainingSettings, to_dict
+from sooner.types import FloatArray, Labels, Lengths, Scores
+
+if TYPE_CHECKING:
+    from sooner.train import Examples
+
+Order: TypeAlias = int | Literal["full"]
+
+TRAINED = {"recurrent": "peephole", "lstm": "lstm", "gru": "gru", "earliest": None}
+"""The models that are trained step by step, and the cell of those that have one."""
+MODELS = ("auto", "rocket", "prefix", *TRAINED)
+
+SMALL = 2000
+"""Up to so many series, "auto" takes `Rocket`: its time grows with the cube of that number, and it learns from tens of series."""
+_LARGEST = 2**30
+_LOOKS, _PATIENCE = 50, 15
+"""About so many looks at the held-out share in a training, and so many without a gain before it ends."""
+_KEPT = 2000
+"""So many held-out series are kept with a model, for later choices of a threshold."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Scores of labelled series that the model has not seen."""
+
+    scores: Scores
+    labels: Labels
+    lengths: Lengths
+
+    def part(self, most: int) -> "HeldOut":
+        """At most so many of them, evenly chosen."""
+        if len(self.labels) <= most:
+            return self
+        rows = torch.linspace(0, len(self.labels) - 1, most).long()
+        return HeldOut(self.scores[rows], self.labels[rows], self.lengths[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A fitted model with what it needs of its past.
+
+    Attributes:
+        name: which model it is, one of `MODELS` but "auto".
+        model: in evaluation mode.
+        settings: what it was built and trained with, where that was by settings.
+        standardizer: what its observations go through first.
+        held_out: scores that thresholds are chosen on.
+        record: what happened in training, ready for JSON.
+    """
+
+    name: str
+    model: Model
+    settings: Settings | None
+    standardizer: Standardizer
+    held_out: HeldOut
+    record: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Way:
+    """How to learn; the arguments are those of `EarlyClassifier`, checked."""
+
+    model: str | Classifier
+    settings: Settings
+    validation_share: float
+    seed: int
+    folder: Path | None
+    verbose: bool
+
+    def __post_init__(self) -> None:
+        if isinstance(self.model, str) and self.model not in MODELS:
+            raise UnknownName("model", self.model, MODELS)
+
+    def name_for(self, series: Series) -> str:
+        """The model that is taken for these series."""
+        if not isinstance(self.model, str):
+            return "prefix"
+        if self.model != "auto":
+            return self.model
+        small = len(series) <= SMALL and series.observations.numel() * 4 <= _LARGEST
+        return "rocket" if small else "recurrent"
+
+
+def learn(series: Series, weights: FloatArray | None, way: Way) -> Learned:
+    """Fit the model that `way` names, or the one that suits the series; those of no weight are as if they were not there."""
+    if weights is not None and not weights.all():
+        series, weights = series.take(np.flatnonzero(weights)), weights[weights > 0]
+    refuse_lonely(series)
+    name = way.name_for(series)
+    if name == "rocket":
+        return _fit_rocket(series, weights, way)
+    training, held = _split(series, way)
+    standardizer = Standardizer.fit(series.take(training))
+    ready, unseen = standardizer.apply(series.take(training)), standardizer.apply(series.take(held))
+    counts = None if weights is None else weights[training]
+    settings: Settings | None = None
+    if name == "prefix":
+        if counts is not None and not np.allclose(counts, counts[0]):
+            remedy = 'Take model="rocket" or "recurrent", or leave the weights out.'
+            raise InvalidArgument("sample_weight", "None for a classifier on prefixes", "weights", remedy)
+        classifier = None if isinstance(way.model, str) else way.model
+        model: Model = PrefixScorer(ready.features, len(ready.classes), classifier=classifier)
+        record: Mapping[str, Any] = {"series": len(ready)}
+        assert isinstance(model, PrefixScorer)
+        model.fit(ready.observations, ready.labels, ready.lengths, seed=way.seed)
+    else:
+        settings = settings_for(name, way.settings)
+        model, record = _train(ready, unseen, counts, settings, way)
+    model.eval()
+    return Learned(name, model, settings, standardizer, held_out_scores(model, unseen).part(_KEPT), record)
+
+
+def recurrent_settings(
+    series: int,
+    *,
+    order: Any,
+    loss: Any,
+    max_epochs: int,
+    hidden: int,
+    learning_rate: float,
+    batch_size: int,
+    device: str,
+    seed: int,
+) -> Settings:
+    """The settings of a model that is trained on so many series; the other arguments are those of `EarlyClassifier`."""
+    epochs = as_whole(max_epochs, name="max_epochs", low=1, remedy="It is the number of passes over the data.")
+    size = as_whole(batch_size, name="batch_size", low=1, remedy="It is the number of series in a step.")
+    size = min(size, max(8, series // 8))  # a step on all of a small set at once would learn little
+    steps = epochs * max(1, series // size)
+    return Settings(
+        ModelSettings(
+            hidden=hidden, order="full" if isinstance(order, str) and order == "auto" else order, prior="corrected"
+        ),
+        LossSettings(weights=_weights_of(loss)),
+        OptimizerSettings(lr=learning_rate, schedule="cosine"),
+        TrainingSettings(
+            batch_size=size,
+            iterations=steps,
+            validate_every=max(1, steps // _LOOKS),
+            patience=_PATIENCE,
+            gradient_clip=1.0,
+            seed=seed,
+            device=device,
+        ),
+    )
+
+
+def settings_for(name: str, settings: Settings) -> Settings:
+    """The settings with the model of that name."""
+    cell = TRAINED[name]
+    model = replace(settings.model, name="earliest") if cell is None else replace(settings.model, cell=cell)
+    return replace(settings, model=model)
+
+
+@torch.no_grad()
+def scores_of(model: Model, series: Series, *, rows: int = 500) -> Scores:
+    """The scores of all series, computed a part at a time."""
+    parts = zip(series.observations.split(rows), series.lengths.split(rows), strict=True)
+    return torch.cat([model.scores(*part).cpu() for part in parts])
+
+
+def held_out_scores(model: Model, unseen: Series) -> HeldOut:
+    """What the model says about series it has not seen."""
+    return HeldOut(scores_of(model, unseen), unseen.labels, unseen.lengths)
+
+
+def refuse_lonely(series: Series) -> None:
+    """Nothing can be held out where every class has one series."""
+    if int(series.class_counts().max()) < 2:
+        got = f"{len(series)} series of {len(series)} classes"
+        raise InvalidArgument("y", "a class with at least 2 series", got, "Bring more series of each class.")
+
+
+def _fit_rocket(series: Series, weights: FloatArray | None, way: Way) -> Learned:
+    standardizer = Standardizer.fit(series)
+    ready = standardizer.apply(series)
+    classes = len(ready.classes)
+    model, left_out = Rocket.fit(
+        ready.observations, ready.labels, ready.lengths, classes=classes, weights=weights, seed=way.seed
+    )
+    record = {"series": len(ready), "held_out": "left out one at a time", "checkpoints": list(model.checkpoints)}
+    held_out = HeldOut(left_out, ready.labels, ready.lengths).part(_KEPT)
+    return Learned("rocket", model, None, standardizer, held_out, record)
+
+
+def _split(series: Series, way: Way) -> tuple[np.ndarray, np.ndarray]:
+    """Places to train on, and places held out."""
+    # Series whose only observation is their place, in float64: exact for any number of them.
+    order = torch.arange(len(series)).double()[:, None, None]
+    places = Series(order, series.labels, series.classes, groups=series.groups)
+    cut = places.split if series.groups is None else places.split_by_group
+    training, held = (part.observations.flatten().long().numpy() for part in cut(way.validation_share, way.seed))
+    return training, held
+
+
+def _train(
+    ready: Series, unseen: Series, weights: FloatArray | None, settings: Settings, way: Way
+) -> tuple[Model, Mapping[str, Any]]:
+    # Lightning takes seconds to import: whoever does not train by steps does without.
+    from sooner.train import train
+
+    torch.manual_seed(way.seed)
+    counts = ready.class_counts() if weights is None else np.bincount(ready.labels, weights=weights)
+    log_prior = np.log(counts / counts.sum())
+    model = build_model(settings.model, ready.features, len(ready.classes), log_prior=log_prior)
+    if way.folder is not None:
+        _refuse_other_data(way.folder, ready, unseen)
+    record = train(
+        model,
+        _examples(ready, weights),
+        _examples(unseen, None),
+        settings,
+        folder=way.folder,
+        resume=way.folder is not None,
+        verbose=way.verbose,
+    )
+    best = {"step": record.best.step, "metric": record.best.metric}
+    return model, {
+        "series": len(ready),
+        "held_out": len(unseen),
+        "settings": to_dict(settings),
+        "best": best,
+        "steps": record.steps,
+        "seconds": record.seconds,
+        "versions": dict(record.versions),
+    }
+
+
+def _examples(series: Series, weights: FloatArray | None) -> "Examples":
+    from sooner.train import Examples
+
+    equal = bool((series.lengths == series.observations.shape[1]).all())
+    kept = None if weights is None else torch.as_tensor(weights)
+    return Examples(series.observations, series.labels, None if equal else series.lengths, kept)
+
+
+def _refuse_other_data(folder: Path, *parts: Series) -> None:
+    """A run goes on with the data it began with."""
+    digest = hashlib.sha256()
+    for part in parts:
+        for tensor in (part.observations, part.labels, part.lengths):
+            digest.update(tensor.contiguous().numpy().tobytes())
+    note = folder / "data.sha256"
+    if note.exists() and note.read_text(encoding="utf-8").strip() != digest.hexdigest():
+        remedy = "Bring the data it began with, or name another folder."
+        raise InvalidArgument("folder", "without a run on other data", str(folder), remedy)
+    folder.mkdir(parents=True, exist_ok=True)
+    note.write_text(digest.hexdigest() + "\n", encoding="utf-8")
+
+
+def _weights_of(loss: Any) -> Mapping[str, float]:
+    """The weights of the losses, from their names joined by "+"."""
+    if isinstance(loss, str):
+        return dict.fromkeys((name.strip() for name in loss.split("+")), 1.0)
+    if not isinstance(loss, Mapping):
+        remedy = 'For example "lsel+multiplet", or {"lsel": 10.0, "multiplet": 1.0}.'
+        raise InvalidArgument("loss", "names joined by '+', or a dict", repr(loss), remedy)
+    return loss

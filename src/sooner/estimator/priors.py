@@ -1,0 +1,45 @@
+"""What the classes are expected to be like in use, and what that adds to scores that have no prior in them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sooner.errors import InvalidArgument
+from sooner.inputs import as_weights
+from sooner.types import FloatArray, IntArray
+
+
+def prior_offset(priors: Any, classes: Sequence[Any], counts: IntArray) -> npt.NDArray[np.float32]:
+    """(classes,): the log prior, 0 for the most frequent class.
+
+    Args:
+        priors: "equal", "training", or one number for each class, as an array or as a dict from names.
+        classes: their names.
+        counts: how often each was there in training.
+
+    >>> prior_offset({"ill": 1, "well": 4}, ["ill", "well"], np.array([5, 5])).round(3).tolist()
+    [-1.3860000371932983, 0.0]
+    """
+    logs = np.log(_shares(priors, classes, counts))
+    offset: npt.NDArray[np.float32] = (logs - logs.max()).astype(np.float32)
+    return offset
+
+
+def _shares(priors: Any, classes: Sequence[Any], counts: IntArray) -> FloatArray:
+    if isinstance(priors, str):
+        if priors not in ("equal", "training"):
+            expected = "'equal', 'training', or one number for each class"
+            raise InvalidArgument("priors", expected, repr(priors), "A dict from classes to numbers will do.")
+        return np.ones(len(counts)) if priors == "equal" else counts.astype(np.float64)
+    given = priors
+    if isinstance(given, Mapping):
+        if set(given) != set(classes):
+            got = sorted(given, key=str)
+            raise InvalidArgument("priors", f"one for each of {list(classes)}", got, "Name all of them.")
+        given = [given[name] for name in classes]
+    shares = as_weights(given, len(counts), name="priors")
+    if not shares.all():
+        raise InvalidArgument("priors", "above 0", shares.tolist(), "A class that cannot come needs no classifier.")
+    return shares
