@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-slow lint format bench wheel-check clean
+.PHONY: demo test test-slow lint format bench docs wheel-check clean
 
 demo: $(READY)
 	$(BIN)/sooner demo
@@ -29,7 +29,14 @@ bench: $(READY)
 	$(BIN)/python benchmarks/sat_curve.py
 	$(BIN)/python benchmarks/train_step.py
 	$(BIN)/python benchmarks/stream.py
+	$(BIN)/python benchmarks/fleet.py
+	$(BIN)/python benchmarks/nmnist.py
+	$(BIN)/python benchmarks/tables.py
+	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/consistency.py
+
+docs: $(READY)
+	$(BIN)/mkdocs build --strict --quiet
 
 # The built wheel, in an empty environment, outside this tree.
 wheel-check: $(READY)
@@ -43,4 +50,4 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf .venv build dist demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv build dist demo site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -22,5 +22,5 @@ with tempfile.TemporaryDirectory() as folder:
     python = f"{folder}/venv/bin/python"
     run(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", wheel, cwd=folder)
     run(python, "-c", PROGRAM, cwd=folder)
-    run(f"{folder}/venv/bin/sooner", "demo", "--series", "500", "--out", "demo", cwd=folder)
-    assert pathlib.Path(folder, "demo", "speed_accuracy.png").exists()
+    run(f"{folder}/venv/bin/sooner", "demo", "--max-epochs", "2", "--out", "demo", cwd=folder)
+    assert pathlib.Path(folder, "demo", "report.html").stat().st_size > 1e6

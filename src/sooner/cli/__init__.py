@@ -1,0 +1,40 @@
+"""The command line: thin verbs over the library."""
+
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from sooner.cli import bench, data, demo, evaluate, stream, threshold, train, tune
+from sooner.errors import SoonerError
+
+app = typer.Typer(
+    name="sooner",
+    help="Names the class of a series as early as the evidence allows.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+for verb in (demo, train, evaluate, threshold, stream, tune, bench):
+    app.command()(getattr(verb, verb.__name__.rpartition(".")[2]))
+app.add_typer(data.app, name="data")
+
+
+def main() -> None:
+    """Run the command line; what sooner raises on purpose becomes one sentence and exit code 2."""
+    try:
+        app()
+    except (SoonerError, OSError) as error:
+        Console(stderr=True).print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
+        sys.exit(2)
+
+
+@app.callback(invoke_without_command=True)
+def _root(show: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False) -> None:
+    if show:
+        typer.echo(f"sooner {version('sooner')}")
+        raise typer.Exit

@@ -1,0 +1,61 @@
+"""`sooner bench`."""
+
+import time
+from typing import Annotated
+
+import numpy as np
+import torch
+import typer
+
+from sooner.cli.options import AsJson, ModelFile, Quiet
+from sooner.cli.screen import Screen
+from sooner.estimator import EarlyClassifier, load
+from sooner.rules import MSPRT
+
+
+def bench(
+    model: ModelFile,
+    streams: Annotated[int, typer.Option(min=1, help="Live series in the second row.")] = 1000,
+    threads: Annotated[int, typer.Option(min=1, help="Threads to use.")] = 1,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Measure what a live observation costs on this machine: time and memory.
+
+    The observations are noise, and the threshold is out of reach, so that every series goes on. The cost does not depend on
+    what is observed, nor on how much came before: the last column shows it.
+
+    Example: `sooner bench pumps.sooner`
+    """
+    screen = Screen(as_json=as_json, quiet=quiet)
+    clf = load(model)
+    torch.set_num_threads(threads)
+    rows = []
+    with screen.status("measuring"):
+        for count in (1, streams):
+            early, late = _seconds(clf, count)
+            rows.append({"streams": count, "microseconds": 1e6 * late / count, "late_over_early": late / early})
+    live = clf.stream(keyed=True)
+    size = live.bytes_per_stream
+    screen.table(
+        f"One live observation of {model.name} ({clf.model_name_}), {threads} thread(s)",
+        ["live series", "microseconds each", "observation 400 / observation 100"],
+        [(f"{row['streams']:,}", f"{row['microseconds']:.1f}", f"{row['late_over_early']:.2f}") for row in rows],
+    )
+    screen.result(f"Memory: {size:,} bytes for each live series; it does not grow.")
+    screen.answer({"rows": rows, "bytes_per_stream": size, "threads": threads})
+
+
+def _seconds(clf: EarlyClassifier, streams: int) -> tuple[float, float]:
+    """The median time of an update around observation 100, and around observation 400."""
+    fleet = clf.stream(keyed=True)
+    fleet.rule = MSPRT(float("inf"))
+    channels = clf.standardizer_.mean.shape[0]
+    noise = np.random.default_rng(0).normal(clf.standardizer_.mean, clf.standardizer_.scale, (streams, channels))
+    observations = dict(enumerate(noise))
+    taken = []
+    for _ in range(420):
+        start = time.perf_counter()
+        fleet.update(observations)
+        taken.append(time.perf_counter() - start)
+    return float(np.median(taken[80:120])), float(np.median(taken[380:420]))

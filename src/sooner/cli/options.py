@@ -1,0 +1,72 @@
+"""What several verbs ask for in the same words."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import typer
+
+from sooner.data.columns import Columns
+from sooner.data.files import is_table, read
+from sooner.data.tables import GAP, Gaps, Table
+from sooner.estimator import EarlyClassifier
+
+_COLUMNS = "Columns of a table"
+
+Source: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        help="A CSV or Parquet table in long form (a row for each observation), a folder or a pattern of tables, an .npz or "
+        ".ts file, `digits`, or the name of a UCR or UEA set such as `JapaneseVowels`."
+    ),
+]
+ModelFile: TypeAlias = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `sooner train` has written.")]
+SeriesColumn: TypeAlias = Annotated[
+    str | None, typer.Option("--series", help="Column that says whose an observation is.", rich_help_panel=_COLUMNS)
+]
+TimeColumn: TypeAlias = Annotated[
+    str | None, typer.Option("--time", help="Column that orders the observations.", rich_help_panel=_COLUMNS)
+]
+LabelColumn: TypeAlias = Annotated[
+    str | None, typer.Option("--label", help="Column that names the class.", rich_help_panel=_COLUMNS)
+]
+GroupColumn: TypeAlias = Annotated[
+    str | None, typer.Option("--group", help="Column that says who a series comes from.", rich_help_panel=_COLUMNS)
+]
+ChannelColumns: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--channels", help="What was measured, with commas between: a,b,c.", rich_help_panel=_COLUMNS),
+]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but results and errors.")]
+Seed: TypeAlias = Annotated[int, typer.Option(help="The same seed gives the same result.")]
+Part: TypeAlias = Annotated[
+    Literal["train", "validation", "test"], typer.Option("--part", help="Which part of a set that has a name.")
+]
+
+
+def columns_of(
+    series: str | None, time: str | None, label: str | None, group: str | None, channels: str | None
+) -> Columns | None:
+    """The columns a person named, or None where nothing was named."""
+    names = None if channels is None else tuple(name.strip() for name in channels.split(","))
+    if all(each is None for each in (series, time, label, group, names)):
+        return None
+    return Columns(series=series, time=time, label=label, group=group, channels=names)
+
+
+def read_for(classifier: EarlyClassifier, source: str, columns: Columns | None, part: Part) -> Table:
+    """Labelled series as the classifier was trained on: its columns, its classes, its way with what is missing."""
+    known = classifier.columns_ or Columns()
+    gaps: Gaps = "channel" if GAP in (known.channels or ()) else "none"
+    named = None
+    if is_table(source):
+        measured = [name for name in known.channels or () if name != GAP]
+        known = replace(known, channels=measured or None)
+        named = known if columns is None else replace(known, **_given(columns))
+    classes, missing = classifier.classes_, classifier.missing
+    return read(source, columns=named, classes=classes, missing=missing, gaps=gaps, part=part)
+
+
+def _given(columns: Columns) -> dict[str, Any]:
+    return {name: value for name, value in vars(columns).items() if value is not None}

@@ -1,0 +1,87 @@
+"""How the verbs speak: results to the standard output, everything else beside it."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from sooner.evaluate.achieved import Achieved
+
+
+class Screen:
+    """Prints results, or one JSON object, and keeps the rest to the standard error.
+
+    Args:
+        as_json: print nothing but the object.
+        quiet: no news.
+    """
+
+    def __init__(self, *, as_json: bool, quiet: bool) -> None:
+        self.as_json, self.quiet = as_json, quiet
+        self._out = Console(highlight=False)
+        self._news = Console(stderr=True, highlight=False, quiet=quiet)
+
+    @contextmanager
+    def status(self, what: str) -> Iterator[None]:
+        """Show that something is going on."""
+        with self._news.status(what):
+            yield
+
+    def news(self, text: str) -> None:
+        """Something worth knowing that is no result."""
+        self._news.print(text, soft_wrap=True)
+
+    def result(self, text: str) -> None:
+        """A line of the answer; nothing where JSON was asked for."""
+        if not self.as_json:
+            self._out.print(text, soft_wrap=True)
+
+    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int = 1) -> None:
+        """A table of the answer: the first columns hold texts, the others numbers."""
+        if self.as_json:
+            return
+        table = Table(title=title, title_justify="left")
+        for place, name in enumerate(columns):
+            table.add_column(name, justify="left" if place < texts else "right", overflow="fold")
+        for row in rows:
+            table.add_row(*row)
+        self._out.print(table)
+
+    def answer(self, record: Mapping[str, Any]) -> None:
+        """The one JSON object, where it was asked for."""
+        if self.as_json:
+            typer.echo(json.dumps(record, default=_plain))
+
+    def achieved(self, found: Achieved) -> None:
+        """What a threshold reaches."""
+        rows = [
+            ("balanced error", f"{found.error:.2%}", f"{found.error_low:.2%} to {found.error_high:.2%}"),
+            ("mean time", f"{found.mean_time:.2f}", f"{found.mean_time_low:.2f} to {found.mean_time_high:.2f}"),
+            ("share of the series read", f"{found.earliness:.1%}", ""),
+            ("forced by the end", f"{found.forced:.2%}", f"{found.forced_low:.2%} to {found.forced_high:.2%}"),
+        ]
+        self.table(f"{found.rule!r} on {found.series:,} series", ["", "found", "95 % limits"], rows)
+
+    @contextmanager
+    def downloads(self) -> Iterator[Progress]:
+        """Bars for bytes."""
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=self._news) as progress:
+            yield progress
+
+    @contextmanager
+    def counts(self) -> Iterator[Progress]:
+        """Bars for things."""
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=self._news) as progress:
+            yield progress
+
+
+def _plain(value: Any) -> Any:
+    """What JSON does not know by itself: NumPy's numbers, and anything else as text."""
+    return value.item() if hasattr(value, "item") else str(value)

@@ -1,0 +1,66 @@
+"""`sooner stream`."""
+
+import json
+import sys
+from typing import Annotated, Any, Literal
+
+import typer
+
+from sooner.cli.options import ModelFile
+from sooner.data.columns import Columns
+from sooner.estimator import load
+from sooner.stream import decisions_of
+
+
+def stream(
+    model: ModelFile,
+    layout: Annotated[
+        Literal["jsonl", "csv"], typer.Option("--format", help="What comes in: JSON lines, or CSV with a header.")
+    ] = "jsonl",
+    threshold: Annotated[float | None, typer.Option(help="Another threshold than the model's.")] = None,
+    deadline: Annotated[int | None, typer.Option(min=1, help="Decide by that observation, whatever it says.")] = None,
+    at_end: Annotated[
+        Literal["force", "abstain"], typer.Option(help="Where the rule has not fired: name the leader, or nobody.")
+    ] = "force",
+    series: Annotated[str | None, typer.Option(help="Field that names the series; by default as in training.")] = None,
+    time: Annotated[str | None, typer.Option(help="Field of the time, which is not read; as in training.")] = None,
+    end: Annotated[str, typer.Option(help="Field that is true in the last line of a series.")] = "end",
+    channels: Annotated[
+        str | None,
+        typer.Option(help="Fields of an observation, with commas between; by default those of the training."),
+    ] = None,
+    late: Annotated[
+        Literal["ignore", "refuse"], typer.Option(help="What to do about observations after a decision.")
+    ] = "ignore",
+) -> None:
+    """Decide live series: observations come in as lines, a decision goes out the moment it is made.
+
+    In: `{"series": "pump-7", "x": [0.1, 2.3]}`, or a field for each channel; CSV has a header instead. Out:
+    `{"series": "pump-7", "label": "leak", "time": 12, "crossed": true}`. When the input ends, series that are still open are
+    decided by force, with `"crossed": false`.
+
+    Example: `tail -f sensors.jsonl | sooner stream pumps.sooner`
+    """
+    clf = load(model)
+    if threshold is not None:
+        clf.threshold = threshold
+    fleet = clf.stream(keyed=True, deadline=deadline, at_end=at_end)
+    known = clf.columns_ or Columns()
+    names = known.channels if channels is None else tuple(name.strip() for name in channels.split(","))
+    arrived = iter(sys.stdin.readline, "")  # a line at a time: iterating over stdin itself would read ahead
+    for record in decisions_of(
+        arrived,
+        fleet,
+        layout=layout,
+        series=series or known.series or "series",
+        time=time or known.time or "time",
+        end=end,
+        channels=names,
+        late=late,
+    ):
+        sys.stdout.write(json.dumps(record, default=_plain) + "\n")
+        sys.stdout.flush()
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else str(value)

@@ -1,0 +1,83 @@
+"""`sooner threshold`."""
+
+from typing import Annotated
+
+import torch
+import typer
+
+from sooner.cli.options import (
+    AsJson,
+    ChannelColumns,
+    GroupColumn,
+    LabelColumn,
+    ModelFile,
+    Part,
+    Quiet,
+    SeriesColumn,
+    TimeColumn,
+    columns_of,
+    read_for,
+)
+from sooner.cli.screen import Screen
+from sooner.errors import InvalidArgument
+from sooner.estimator import load
+from sooner.estimator.dial import family_of
+from sooner.estimator.learning import HeldOut
+from sooner.evaluate import choose_rule
+from sooner.evaluate.achieved import achieved
+
+
+def threshold(
+    model: ModelFile,
+    source: Annotated[
+        str | None,
+        typer.Argument(help="Labelled series as for `train`; by default those that were held out in training."),
+    ] = None,
+    max_error: Annotated[float | None, typer.Option(help="Largest balanced error: 0.02 means 2 %.")] = None,
+    max_mean_time: Annotated[float | None, typer.Option(help="Largest mean number of observations.")] = None,
+    cost_of_waiting: Annotated[float | None, typer.Option(help="For one observation, where an error costs 1.")] = None,
+    value: Annotated[float | None, typer.Option("--set", help="The threshold itself.")] = None,
+    part: Part = "validation",
+    series: SeriesColumn = None,
+    time: TimeColumn = None,
+    label: LabelColumn = None,
+    group: GroupColumn = None,
+    channels: ChannelColumns = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Turn the dial of a trained model, by a target or by hand, and write it back.
+
+    Without a target it says where the dial stands. What the threshold reaches is measured on the same series that it is chosen
+    on: for an honest figure evaluate it on others.
+
+    Example: `sooner threshold pumps.sooner --max-error 0.02`
+    """
+    screen = Screen(as_json=as_json, quiet=quiet)
+    clf = load(model)
+    targets = (max_error, max_mean_time, cost_of_waiting, value)
+    if sum(target is not None for target in targets) > 1:
+        raise InvalidArgument("targets", "one at most", "several", "Give --max-error, or another one, or --set.")
+    held = clf.held_out_scores()
+    if source is not None:
+        table = read_for(clf, source, columns_of(series, time, label, group, channels), part)
+        scored = clf.scores_of_series(table.series.observations, table.series.lengths)
+        held = HeldOut(torch.as_tensor(scored.scores), table.series.labels, torch.as_tensor(scored.lengths))
+    if value is not None:
+        clf.threshold = value
+    elif any(target is not None for target in targets):
+        clf.threshold = choose_rule(
+            family_of(clf.rule_),
+            held.scores,
+            held.labels,
+            lengths=held.lengths,
+            max_error=max_error,
+            max_mean_time=max_mean_time,
+            cost_of_waiting=cost_of_waiting,
+        )
+    found = achieved(clf.rule_, held.scores, held.labels, lengths=held.lengths)
+    screen.achieved(found)
+    if any(target is not None for target in targets):
+        clf.save(model)
+        screen.result(f"Written: [bold]{model}[/]")
+    screen.answer({**found.to_dict(), "threshold": clf.threshold, "file": str(model)})

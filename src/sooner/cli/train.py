@@ -1,0 +1,126 @@
+"""`sooner train`."""
+
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from sooner.cli.options import (
+    AsJson,
+    ChannelColumns,
+    GroupColumn,
+    LabelColumn,
+    Part,
+    Quiet,
+    Seed,
+    SeriesColumn,
+    Source,
+    TimeColumn,
+    columns_of,
+)
+from sooner.cli.screen import Screen
+from sooner.data.columns import Columns
+from sooner.data.files import read
+from sooner.data.tables import Table
+from sooner.errors import InvalidArgument
+from sooner.estimator import EarlyClassifier
+from sooner.settings import read_settings
+
+
+def train(
+    source: Source,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")] = Path("model.sooner"),
+    model: Annotated[str, typer.Option(help="`auto`, `rocket`, `recurrent`, `lstm`, `gru`, or `earliest`.")] = "auto",
+    order: Annotated[
+        str, typer.Option(help="Earlier observations in a window of a recurrent model, or `full`.")
+    ] = "auto",
+    loss: Annotated[str, typer.Option(help="Losses of a recurrent model, joined by +.")] = "lsel+multiplet",
+    max_epochs: Annotated[int, typer.Option(min=1, help="Passes over the data, at most.")] = 100,
+    settings: Annotated[
+        Path | None, typer.Option(exists=True, help="A TOML file with all settings of a recurrent model.")
+    ] = None,
+    rule: Annotated[str, typer.Option(help="`msprt`, `log_odds`, `probability_threshold` or `fixed_time`.")] = "msprt",
+    priors: Annotated[
+        Literal["equal", "training"], typer.Option(help="How frequent the classes are in use.")
+    ] = "equal",
+    missing: Annotated[
+        Literal["refuse", "mask"], typer.Option(help="What to do about empty cells: `mask` adds channels that say so.")
+    ] = "refuse",
+    gaps: Annotated[
+        Literal["none", "channel"], typer.Option(help="`channel` adds the time since the observation before.")
+    ] = "none",
+    part: Part = "train",
+    series: SeriesColumn = None,
+    time: TimeColumn = None,
+    label: LabelColumn = None,
+    group: GroupColumn = None,
+    channels: ChannelColumns = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Learn from labelled series, and write a model with a threshold.
+
+    Small data are fitted in seconds; a recurrent model is trained with a progress bar. **Ctrl-C leaves a checkpoint**: the same
+    command goes on from there. The threshold has the least average cost (an error against the share of the series read) on
+    series that the model did not learn from. Turn it later with `sooner threshold`.
+
+    Example: `sooner train pumps.csv --series pump --time at --label state --out pumps.sooner`
+    """
+    screen = Screen(as_json=as_json, quiet=quiet)
+    folder, window = out.with_name(out.name + ".run"), _order(order)
+    with screen.status(f"reading {source}"):
+        columns = columns_of(series, time, label, group, channels)
+        table = read(source, columns=columns, missing=missing, gaps=gaps, part=part)
+    screen.news(_about(source, table))
+    clf = EarlyClassifier(
+        model,
+        window,
+        loss,
+        max_epochs,
+        rule=rule,
+        priors=priors,
+        missing=missing,
+        settings=None if settings is None else read_settings(settings),
+        folder=folder,
+        random_state=seed,
+        verbose=int(not (quiet or as_json)),
+    )
+    try:
+        clf.fit_series(table.series, columns=replace(columns or Columns(), channels=table.channels))
+    except KeyboardInterrupt:
+        kept = f"Its last checkpoint is in {folder}; the same command goes on from there." if folder.exists() else ""
+        screen.news(f"[bold]Stopped.[/] {kept}")
+        sys.exit(130)
+    clf.save(out)
+    shutil.rmtree(folder, ignore_errors=True)
+    screen.result(
+        f"Model: [bold]{clf.model_name_}[/]" + (" (chosen by the size of the data)" if model == "auto" else "")
+    )
+    screen.achieved(clf.achieved_)
+    screen.result(f"Written: [bold]{out}[/]")
+    screen.answer(
+        {"model": clf.model_name_, "file": str(out), "series": len(table.series), "held_out": clf.achieved_.to_dict()}
+    )
+
+
+def _order(order: str) -> int | str:
+    if order in ("auto", "full"):
+        return order
+    if not order.isdigit():
+        raise InvalidArgument("order", "a whole number, 'full' or 'auto'", repr(order), "It counts observations.")
+    return int(order)
+
+
+def _about(source: str, table: Table) -> str:
+    series = table.series
+    low, high = int(series.lengths.min()), int(series.lengths.max())
+    lengths = f"{low}" if low == high else f"{low} to {high}"
+    names = ", ".join(map(str, series.classes.tolist()[:6])) + (", ..." if len(series.classes) > 6 else "")
+    return (
+        f"{source}: {len(series):,} series of {lengths} observations, {len(table.channels)} channel(s), "
+        f"{len(series.classes)} classes ({names})"
+    )

@@ -1,0 +1,317 @@
+"""The command line, as a person meets it: each verb, in the order in which a newcomer would use them."""
+
+import csv
+import json
+import re
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import sooner
+from sooner.cli import app, main
+from waves import waves
+
+VERBS = ["demo", "train", "evaluate", "threshold", "stream", "tune", "bench", "data"]
+
+
+def run(*arguments, code=0, stdin=None):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin, env={"COLUMNS": "100"})
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+def said_of_error(monkeypatch, capsys, *arguments):
+    """What `main` says, and its exit code."""
+    monkeypatch.setattr("sys.argv", ["sooner", *(str(argument) for argument in arguments)])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    said = " ".join(capsys.readouterr().err.split())
+    assert "Traceback" not in said
+    return caught.value.code, said
+
+
+def write_table(path, series, seed, *, columns=("pump", "at", "hum", "flow", "state")):
+    x, y = waves(series, seed=seed)
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(columns)
+        for place in range(series):
+            for t in range(x.shape[2]):
+                rows.writerow([f"p{place}", t, x[place, 0, t], x[place, 1, t], y[place]][: len(columns)])
+    return x, y
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("home")
+    write_table(folder / "pumps.csv", 60, 1)
+    write_table(folder / "new.csv", 60, 2)
+    names = ["--series", "pump", "--time", "at", "--label", "state"]
+    run("train", folder / "pumps.csv", *names, "--out", folder / "pumps.sooner", "--quiet")
+    return folder
+
+
+def test_every_verb_explains_itself():
+    for verb in VERBS:
+        page = run(verb, "--help")
+        assert "Usage:" in page
+        assert len(page.splitlines()) > 8
+    assert all(verb in run("--help") for verb in VERBS)
+
+
+def test_training_says_what_it_took_and_what_it_reaches(home, tmp_path):
+    out = tmp_path / "m.sooner"
+    said = run(*("train", home / "pumps.csv", "--series", "pump", "--time", "at", "--label", "state", "--out", out))
+    assert "Model: rocket (chosen by the size of the data)" in said
+    assert "balanced error" in said
+    assert f"Written: {out}" in said.replace("\n", "")
+    assert sooner.load(out).columns_.channels == ("hum", "flow")
+
+
+def test_evaluation_knows_the_columns_of_the_training(home, tmp_path):
+    found = json.loads(run("evaluate", home / "pumps.sooner", home / "new.csv", "--out", tmp_path, "--json"))
+    clf = sooner.load(home / "pumps.sooner")
+    x, y = waves(60, seed=2)
+    assert found["error"] == pytest.approx(1 - clf.score(x, y))
+    assert found["mean_time"] == pytest.approx(clf.decide(x).times.mean())
+    assert (tmp_path / "report.html").stat().st_size > 1e6
+    text = run("evaluate", home / "pumps.sooner", home / "new.csv", "--out", tmp_path, "--threshold", "0.5")
+    assert "MSPRT(threshold=0.5) on 60 series" in text
+    assert "calm" in text
+
+
+def test_the_dial_is_turned_and_written_back(home, tmp_path):
+    path = tmp_path / "m.sooner"
+    path.write_bytes((home / "pumps.sooner").read_bytes())
+    found = json.loads(run("threshold", path, "--max-mean-time", "4", "--json"))
+    assert found["mean_time"] <= 4
+    assert sooner.load(path).threshold == found["threshold"]
+    on_new = json.loads(run("threshold", path, home / "new.csv", "--max-error", "0.2", "--json"))
+    assert on_new["error"] <= 0.2
+    run("threshold", path, "--set", "2.5")
+    assert sooner.load(path).threshold == 2.5
+    before = path.read_bytes()
+    assert "threshold=2.5" in run("threshold", path)
+    assert path.read_bytes() == before
+
+
+def test_a_target_out_of_reach_is_a_sentence_and_changes_nothing(home, tmp_path, monkeypatch, capsys):
+    path = tmp_path / "m.sooner"
+    path.write_bytes((home / "pumps.sooner").read_bytes())
+    code, said = said_of_error(monkeypatch, capsys, "threshold", path, "--max-mean-time", "0.5")
+    assert code == 2
+    assert said.startswith("error: No threshold reaches `max_mean_time` of 0.5 on these data: the nearest is 1")
+    assert path.read_bytes() == (home / "pumps.sooner").read_bytes()
+
+
+def test_streams_decide_as_batches_do(home):
+    x, _ = waves(60, seed=2)
+    lines = [json.dumps({"pump": f"p{i}", "hum": x[i, 0, t], "flow": x[i, 1, t]}) for t in range(30) for i in range(60)]
+    records = [json.loads(line) for line in run("stream", home / "pumps.sooner", stdin="\n".join(lines)).splitlines()]
+    batch = sooner.load(home / "pumps.sooner").decide(x)
+    assert {r["series"]: (r["label"], r["time"]) for r in records} == {
+        f"p{i}": (batch.labels[i], batch.times[i]) for i in range(60)
+    }
+    assert [r["time"] for r in records] == sorted(r["time"] for r in records)
+
+
+def test_tables_can_be_streamed_as_they_are(home):
+    said = run("stream", home / "pumps.sooner", "--format", "csv", stdin=(home / "new.csv").read_text())
+    assert len(said.splitlines()) == 60
+
+
+def test_a_decision_comes_through_a_real_pipe_before_the_next_observation(home):
+    x, _ = waves(60, seed=2)
+    command = [sys.executable, "-m", "sooner", "stream", str(home / "pumps.sooner"), "--threshold", "1.0"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
+        expected = sooner.load(home / "pumps.sooner").decide(x[:1], 1.0)
+        for t in range(int(expected.times[0])):
+            process.stdin.write(json.dumps({"pump": 7, "x": x[0, :, t].tolist()}) + "\n")
+        process.stdin.flush()
+        # The pipe stays open: the answer must not wait for its end.
+        record = json.loads(process.stdout.readline())
+        assert record == {"series": 7, "label": expected.labels[0], "time": int(expected.times[0]), "crossed": True}
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
+
+
+def test_bench_states_time_and_memory(home):
+    found = json.loads(run("bench", home / "pumps.sooner", "--streams", "20", "--json"))
+    assert found["bytes_per_stream"] == sooner.load(home / "pumps.sooner").stream(keyed=True).bytes_per_stream
+    assert found["rows"][0]["microseconds"] > 0
+
+
+def test_tuning_goes_on_where_it_stopped(home, tmp_path):
+    (tmp_path / "s.toml").write_text(
+        '[model]\nhidden = 4\n[training]\niterations = 4\nvalidate_every = 2\n[search]\n"optimizer.lr" = [1e-2, 1e-3]\n'
+    )
+    names = ["--series", "pump", "--time", "at", "--label", "state"]
+    common = ["tune", home / "pumps.csv", *names, "--settings", tmp_path / "s.toml", "--out", tmp_path / "t", "--json"]
+    assert json.loads(run(*common, "--trials", 2))["trials"] == 2
+    found = json.loads(run(*common, "--trials", 3))
+    assert found["trials"] == 3
+    best = sooner.settings.read_settings(tmp_path / "t" / "best.toml")
+    assert best.optimizer.lr == found["values"]["optimizer.lr"]
+
+
+def test_an_interrupted_training_says_how_to_go_on(home, tmp_path):
+    out = tmp_path / "m.sooner"
+    command = [sys.executable, "-m", "sooner", "train", str(home / "pumps.csv"), "--out", str(out)]
+    command += ["--series", "pump", "--time", "at", "--label", "state", "--model", "recurrent", "--max-epochs", "2000"]
+    import signal
+
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 90
+    while not (tmp_path / "m.sooner.run" / "last.ckpt").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Stopped." in said
+    assert "the same command goes on from there" in " ".join(said.split())
+    assert not out.exists()
+
+
+class TestData:
+    def test_list_names_what_is_here(self):
+        sets = {each["name"]: each["here"] for each in json.loads(run("data", "list", "--json"))["sets"]}
+        assert sets["digits"]
+        assert sets["JapaneseVowels"]
+        assert "nmnist-h" in sets
+
+    def test_show_draws_a_contact_sheet(self, tmp_path):
+        run("data", "show", "digits", "--out", tmp_path / "d.png", "--series", "3")
+        assert (tmp_path / "d.png").read_bytes()[:4] == b"\x89PNG"
+
+    def test_fetch_refuses_what_it_does_not_know(self, monkeypatch, capsys):
+        code, said = said_of_error(monkeypatch, capsys, "data", "fetch", "mnst")
+        assert code == 2
+        assert said == "error: `name` must be one of 'mnist', got 'mnst'. Did you mean 'mnist'?"
+
+
+class TestVideos:
+    """`sooner data features` on small videos in the layout of HMDB51, one of them cut."""
+
+    @pytest.fixture
+    def videos(self, tmp_path):
+        import av
+        import torch
+
+        for name, frames in (("run/a.avi", 6), ("run/b.avi", 5), ("wave/c.avi", 7), ("wave/d.avi", 6)):
+            path = tmp_path / "videos" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with av.open(str(path), "w") as container:
+                film = container.add_stream("mpeg4", rate=25)
+                film.width, film.height, film.pix_fmt = 64, 48, "yuv420p"
+                for frame in range(frames):
+                    image = np.full((48, 64, 3), 30 * frame, dtype=np.uint8)
+                    container.mux(film.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+                container.mux(film.encode())
+        (tmp_path / "splits").mkdir()
+        for name, first, second in (("run", "a", "b"), ("wave", "c", "d")):
+            (tmp_path / "splits" / f"{name}_test_split1.txt").write_text(f"{first}.avi 1\n{second}.avi 2\n")
+        network = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
+        rows = torch.export.Dim("rows")
+        torch.export.save(
+            torch.export.export(network, (torch.zeros(2, 3, 224, 224),), dynamic_shapes=({0: rows},)),
+            tmp_path / "b.pt2",
+        )
+        return tmp_path
+
+    def arguments(self, videos):
+        return (
+            *("data", "features", "hmdb51", "--videos", videos / "videos", "--splits", videos / "splits"),
+            *("--backbone", videos / "b.pt2", "--out", videos / "kept"),
+        )
+
+    def test_are_shown_to_a_backbone_once(self, videos):
+        found = json.loads(run(*self.arguments(videos), "--json"))
+        assert found["failed"] == []
+        sets = sooner.data.video.load("hmdb51", splits=videos / "splits", features=videos / "kept", time=4)
+        assert sets.test.series().observations.shape[1:] == (4, 3)
+
+    def test_that_are_cut_are_named_at_the_end_and_the_rest_is_done(self, videos, monkeypatch, capsys):
+        path = videos / "videos" / "wave" / "c.avi"
+        path.write_bytes(path.read_bytes()[:2500])
+        code, said = said_of_error(monkeypatch, capsys, *self.arguments(videos))
+        assert code == 2
+        assert "error: 1 video(s) could not be read and were left out (wave/c.avi: " in said
+        assert len(list((videos / "kept").rglob("*.npy"))) == 3
+
+
+class TestBadInput:
+    """One clear sentence, exit code 2, never a traceback."""
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("", r"empty|no column|nothing"),
+            ("pump,at,hum,flow,state\n", r"row|series|observation"),
+            ("a,b,c\n1,2,3\n", r"series"),
+            ("series,time,hum,label\na,0,1.0,x\na,1,2.0,x\nb,0,1.0,x\n", r"at least 2 classes"),
+            ("series,time,hum,label\na,0,1.0,x\na,0,2.0,x\nb,0,1.0,y\n", r"row"),
+            ("series,time,hum,label\na,0,1.0,x\na,1,2.0,\nb,0,1.0,y\n", r"label"),
+            ("series,time,hum,label\na,0,loud,x\nb,0,1.0,y\n", r"hum"),
+            ("series,time,hum,label\na,0,1.0,x\nb,0,1.0\n", r"row|column|line"),
+        ],
+    )
+    def test_of_a_table(self, tmp_path, monkeypatch, capsys, text, message):
+        (tmp_path / "t.csv").write_text(text)
+        code, said = said_of_error(monkeypatch, capsys, "train", tmp_path / "t.csv", "--out", tmp_path / "m.sooner")
+        assert code == 2
+        assert re.search(message, said)
+        assert said.startswith("error: ")
+        assert not (tmp_path / "m.sooner").exists()
+
+    @pytest.mark.parametrize("name", ["t.parquet", "t.npz", "t.npy", "t.ts", "t.mat"])
+    def test_of_a_file_that_is_something_else(self, tmp_path, monkeypatch, capsys, name):
+        (tmp_path / name).write_bytes(b"not at all what the suffix says")
+        code, said = said_of_error(monkeypatch, capsys, "train", tmp_path / name)
+        assert code == 2
+        assert name in said
+
+    def test_of_arrays_with_another_number_of_channels(self, home, tmp_path, monkeypatch, capsys):
+        x, y = waves(12)
+        np.savez(tmp_path / "t.npz", X=x[:, :1], y=y)
+        code, said = said_of_error(monkeypatch, capsys, "evaluate", home / "pumps.sooner", tmp_path / "t.npz")
+        assert code == 2
+        assert "`observations` must be of shape (..., 2), got shape (12, 30, 1)" in said
+
+    def test_of_a_set_that_nobody_knows(self, monkeypatch, capsys):
+        code, said = said_of_error(monkeypatch, capsys, "train", "JapaneseVowls")
+        assert code == 2
+        assert "Did you mean 'JapaneseVowels'?" in said
+
+    def test_of_a_model(self, home, tmp_path, monkeypatch, capsys):
+        code, said = said_of_error(monkeypatch, capsys, "evaluate", tmp_path / "no.sooner", home / "new.csv")
+        assert (code, "which is not there" in said) == (2, True)
+        code, said = said_of_error(monkeypatch, capsys, "evaluate", home / "new.csv", home / "new.csv")
+        assert (code, "must be a model of sooner" in said) == (2, True)
+
+    def test_of_a_line_in_a_stream(self, home, monkeypatch, capsys):
+        import io
+
+        monkeypatch.setattr("sys.stdin", io.StringIO('{"pump": "a", "hum": 1.0}\n'))
+        code, said = said_of_error(monkeypatch, capsys, "stream", home / "pumps.sooner")
+        assert code == 2
+        assert "`line 1` must be one with the channels 'hum', 'flow'" in said
+
+    def test_of_an_order(self, home, monkeypatch, capsys):
+        code, said = said_of_error(monkeypatch, capsys, "train", home / "pumps.csv", "--order", "ten")
+        assert code == 2
+        assert "`order` must be a whole number, 'full' or 'auto', got 'ten'" in said
+
+
+def test_the_demo_trains_compares_and_writes_a_report(tmp_path):
+    found = json.loads(run("demo", "--out", tmp_path, "--max-epochs", "1", "--json"))
+    errors = found["error_at"]
+    assert all(errors["sequential test"][time] < errors["fixed-time test"][time] for time in ("4", "8", "12"))
+    assert found["reached"]["error"] < 0.2
+    assert (tmp_path / "report.html").exists()
+    assert sooner.load(tmp_path / "digits.sooner").threshold > 0
