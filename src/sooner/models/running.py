@@ -65,6 +65,7 @@ class RunningFeatures(nn.Module):
     mixes: Tensor
     limits: Tensor
     kernels: Tensor
+    places: Tensor
 
     def __init__(self, channels: int, dilations: Sequence[int], *, thresholds: int = 4) -> None:
         super().__init__()
@@ -73,6 +74,8 @@ class RunningFeatures(nn.Module):
         self.register_buffer("kernels", torch.tensor(triples), persistent=False)
         self.register_buffer("mixes", torch.zeros(len(self.dilations), KERNELS, channels))
         self.register_buffer("limits", torch.zeros(len(self.dilations), KERNELS, thresholds))
+        back = torch.arange(TAPS - 1, -1, -1)
+        self.register_buffer("places", self.reach - torch.tensor(self.dilations)[:, None] * back, persistent=False)
 
     @property
     def counted(self) -> int:
@@ -126,10 +129,12 @@ class RunningFeatures(nn.Module):
         """Count one observation of each series in."""
         live, x = _Live(*state), _on_grid(observation)
         window = torch.cat([live.newest, x[:, None]], dim=1)
-        exceeded = self._convolve(window[:, self._taps()])[..., None] > self.limits
+        taps = window.index_select(1, self.places.flatten()).unflatten(1, self.places.shape)
+        exceeded = self._convolve(taps)[..., None] > self.limits
+        value = x.double()
         # The first observation has no step before it.
-        change = (x - window[:, -2]).abs().double() * (live.age > 0)[:, None]
-        sums = live.sums + torch.stack([x.double(), x.double() ** 2, change], dim=1)
+        change = (value - window[:, -2]).abs() * (live.age > 0)[:, None]
+        sums = live.sums + torch.stack([value, value * value, change], dim=1)
         highest, lowest = torch.maximum(live.highest, x), torch.minimum(live.lowest, x)
         return _Live(window[:, 1:], live.counts + exceeded.flatten(1), sums, highest, lowest, live.age + 1)
 
@@ -166,13 +171,8 @@ class RunningFeatures(nn.Module):
     def _at(self, series: Flat, rows: np.ndarray, times: np.ndarray) -> Float[Tensor, "places dilations kernels"]:
         """Every kernel at some places of some series."""
         padded = nn.functional.pad(_on_grid(series), (0, 0, self.reach, 0))
-        taps = torch.as_tensor(times)[:, None, None] + self._taps()
+        taps = torch.as_tensor(times)[:, None, None] + self.places
         return self._convolve(padded[torch.as_tensor(rows)[:, None, None], taps])
-
-    def _taps(self) -> Tensor:
-        """(dilations, taps): places in a window that ends with the newest observation."""
-        back = torch.arange(TAPS - 1, -1, -1)
-        return self.reach - torch.tensor(self.dilations)[:, None] * back
 
     def _convolve(self, taps: Float[Tensor, "rows dilations taps channels"]) -> Float[Tensor, "rows dilations kernels"]:
         mixed = taps.transpose(0, 1).flatten(1, 2) @ self.mixes.mT
@@ -190,7 +190,7 @@ def dilations_for(longest: int) -> tuple[int, ...]:
 
 
 def _on_grid(x: Tensor) -> Tensor:
-    return (x.float().clamp(-LIMIT, LIMIT) * GRID).round()
+    return (x.float() * GRID).round().clamp(-LIMIT * GRID, LIMIT * GRID)
 
 
 def _joined(counts: Tensor, sums: Tensor, highest: Tensor, lowest: Tensor, newest: Tensor, age: Tensor) -> Features:
