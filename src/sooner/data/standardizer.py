@@ -5,7 +5,7 @@ same numbers as one in a batch.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -31,6 +31,15 @@ class Standardizer:
     mean: FloatArray
     scale: FloatArray
     mask_channels: int = 0
+    _parts: dict[torch.dtype, tuple[Tensor, ...]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # Ready for both types that observations come in: a live series must not wait for it.
+        parts = {
+            dtype: tuple(torch.as_tensor(part, dtype=dtype) for part in (self.mean, self.scale))
+            for dtype in (torch.float32, torch.float64)
+        }
+        object.__setattr__(self, "_parts", parts)
 
     @classmethod
     def fit(cls, series: Series) -> "Standardizer":
@@ -55,7 +64,7 @@ class Standardizer:
             expected, got = f"of shape ({', '.join(('...', *map(str, shape)))})", f"shape {tuple(x.shape)}"
             raise InvalidArgument("observations", expected, got, "It was fitted on observations of that shape.")
         x = x if x.dtype == torch.float64 else x.float()
-        mean, scale = (torch.as_tensor(part, dtype=x.dtype, device=x.device) for part in (self.mean, self.scale))
+        mean, scale = (part.to(x.device) for part in self._parts[x.dtype])
         if not self.mask_channels:
             return ((x - mean) / scale).float()
         values, mask = x[..., : -self.mask_channels], x[..., -self.mask_channels :]

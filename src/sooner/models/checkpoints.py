@@ -44,8 +44,6 @@ def carried_over(
     Present classes get their fresh scores. An absent class keeps the log-odds it had against the present ones together (each
     with the same weight): the classifier says nothing about it, neither for nor against.
     """
-    if len(present) == held.shape[1]:
-        return fresh
     before = held[:, present].logsumexp(dim=1, keepdim=True)
     scores = held - before + fresh.logsumexp(dim=1, keepdim=True)
     scores[:, present] = fresh

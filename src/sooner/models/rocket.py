@@ -65,7 +65,7 @@ class Rocket(Model):
         times = as_checkpoints(checkpoints)
         if isinstance(times, int):
             raise InvalidArgument("checkpoints", "times", times, "Only `fit` can place a number of them.")
-        self.checkpoints = times
+        self.checkpoints, self._checkpoints = times, frozenset(times)
         self.running = RunningFeatures(int(np.prod(self.features)), dilations, thresholds=thresholds)
         width = self.running.width
         self.register_buffer("centres", torch.zeros(len(times), width))
@@ -161,11 +161,14 @@ class Rocket(Model):
         x = self.admit_step(state, observation).flatten(1)
         counted, held = self.running.step(state[:-1], x), state[-1]
         age = counted[-1]
-        # Usually all live series that are stepped together are at few different ages.
-        for time in set(age.tolist()) & set(self.checkpoints):
+        for time in self._checkpoints.intersection(age.tolist()):
             rows = (age == time).nonzero()[:, 0]
+            place = self.checkpoints.index(time)
+            if len(rows) == len(age):  # all of one age, as a single series is
+                held = self._classified(place, held, self.running.of(counted))
+                break
             found = self.running.of(tuple(part[rows] for part in counted))
-            held = held.index_put((rows,), self._classified(self.checkpoints.index(time), held[rows], found))
+            held = held.index_put((rows,), self._classified(place, held[rows], found))
         return LiveStep((*counted, held), held)
 
     @classmethod
@@ -178,8 +181,10 @@ class Rocket(Model):
         yield cls.fit(observations, labels, torch.where(labels == 1, 4, 8), checkpoints=[2, 3, 7], thresholds=1).model
 
     def _classified(self, place: int, held: StepScores, found: Float[Tensor, "rows features"]) -> StepScores:
+        said = torch.addmm(self.biases[place], found - self.centres[place], self.weights[place])
+        if bool(self.present[place].all()):
+            return said.log_softmax(dim=1)
         present = self.present[place].nonzero()[:, 0].numpy()
-        said = (found - self.centres[place]) @ self.weights[place] + self.biases[place]
         return carried_over(held, said[:, present].log_softmax(dim=1), present)
 
 

@@ -20,7 +20,7 @@ a live series and the same one in a batch, and thresholds lie halfway between th
 
 from collections.abc import Sequence
 from itertools import combinations, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -66,6 +66,7 @@ class RunningFeatures(nn.Module):
     limits: Tensor
     kernels: Tensor
     places: Tensor
+    woven: Tensor
 
     def __init__(self, channels: int, dilations: Sequence[int], *, thresholds: int = 4) -> None:
         super().__init__()
@@ -76,6 +77,7 @@ class RunningFeatures(nn.Module):
         self.register_buffer("limits", torch.zeros(len(self.dilations), KERNELS, thresholds))
         back = torch.arange(TAPS - 1, -1, -1)
         self.register_buffer("places", self.reach - torch.tensor(self.dilations)[:, None] * back, persistent=False)
+        self.register_buffer("woven", self._weave(), persistent=False)
 
     @property
     def counted(self) -> int:
@@ -100,6 +102,7 @@ class RunningFeatures(nn.Module):
             # The number of channels is log-uniform, so that single channels are frequent.
             size = int(2 ** random.uniform(0, np.log2(most + 1)))
             mix[torch.as_tensor(random.choice(self.channels, size, replace=False))] = 1.0
+        self.woven = self._weave()
         rows, times = np.nonzero(np.arange(series.shape[1]) < lengths.cpu().numpy()[:, None])
         chosen = random.choice(len(rows), min(len(rows), _SAMPLE), replace=False)
         values = torch.cat([self._at(series, rows[part], times[part]) for part in np.array_split(chosen, 8)])
@@ -129,8 +132,9 @@ class RunningFeatures(nn.Module):
         """Count one observation of each series in."""
         live, x = _Live(*state), _on_grid(observation)
         window = torch.cat([live.newest, x[:, None]], dim=1)
-        taps = window.index_select(1, self.places.flatten()).unflatten(1, self.places.shape)
-        exceeded = self._convolve(taps)[..., None] > self.limits
+        taps = window.index_select(1, self.places.flatten()).view(len(x), len(self.dilations), -1)
+        given = torch.bmm(taps.transpose(0, 1), self.woven).transpose(0, 1)
+        exceeded = given[..., None] > self.limits
         value = x.double()
         # The first observation has no step before it.
         change = (value - window[:, -2]).abs() * (live.age > 0)[:, None]
@@ -172,12 +176,16 @@ class RunningFeatures(nn.Module):
         """Every kernel at some places of some series."""
         padded = nn.functional.pad(_on_grid(series), (0, 0, self.reach, 0))
         taps = torch.as_tensor(times)[:, None, None] + self.places
-        return self._convolve(padded[torch.as_tensor(rows)[:, None, None], taps])
+        seen = padded[torch.as_tensor(rows)[:, None, None], taps]
+        return torch.bmm(seen.flatten(2).transpose(0, 1), self.woven).transpose(0, 1)
 
-    def _convolve(self, taps: Float[Tensor, "rows dilations taps channels"]) -> Float[Tensor, "rows dilations kernels"]:
-        mixed = taps.transpose(0, 1).flatten(1, 2) @ self.mixes.mT
-        summed: Tensor = (mixed.unflatten(1, (-1, TAPS)) * self.kernels.T).sum(dim=2)
-        return summed.transpose(0, 1)
+    def _weave(self) -> Float[Tensor, "dilations inputs kernels"]:
+        """Kernels and mixes in one matrix for each dilation, from the nine taps of all channels."""
+        return torch.einsum("kj,dkc->djck", self.kernels, self.mixes).flatten(1, 2).contiguous()
+
+    def _load_from_state_dict(self, *arguments: Any) -> None:
+        super()._load_from_state_dict(*arguments)
+        self.woven = self._weave()
 
 
 def dilations_for(longest: int) -> tuple[int, ...]:
