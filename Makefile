@@ -36,7 +36,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/consistency.py
 
 docs: $(READY)
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # The built wheel, in an empty environment, outside this tree.
 wheel-check: $(READY)

@@ -136,11 +136,13 @@ def running(lengths: Lengths, time: int) -> Tensor:
     return torch.arange(time, device=lengths.device) < lengths[:, None]
 
 
-def _refuse_nonfinite(tensor: Tensor, live: Tensor, *, name: str) -> None:
+def refuse_nonfinite(tensor: Tensor, live: Tensor | None = None, *, name: str) -> None:
+    """Every number of the last axis is finite, at least where `live` is True."""
     # The sum is sixty times cheaper than looking at every entry; it is finite only if all of them are.
     if torch.compiler.is_compiling() or math.isfinite(float(tensor.detach().sum())):
         return
-    bad = ~torch.isfinite(tensor.detach()).all(dim=-1) & live
+    bad = ~torch.isfinite(tensor.detach()).all(dim=-1)
+    bad = bad if live is None else bad & live
     if bool(bad.any()):
         where = bad.nonzero()[0]
         value = tensor[tuple(where)].detach()
@@ -158,7 +160,7 @@ def _refuse_nonfinite(tensor: Tensor, live: Tensor, *, name: str) -> None:
 
 def without_padding(tensor: Tensor, live: Tensor, *, name: str) -> Tensor:
     """`tensor` with zeros where `live` is False, so that no padding reaches a value or a gradient; finite elsewhere."""
-    _refuse_nonfinite(tensor, live, name=name)
+    refuse_nonfinite(tensor, live, name=name)
     return tensor if bool(live.all()) else torch.where(live[..., None], tensor, 0.0)
 
 

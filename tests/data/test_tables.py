@@ -422,17 +422,17 @@ MESSAGES = {
     "none of the names": (
         lambda: read_table(_text("data.csv", "a,b\n1,2\n")),
         "`series` must be a column of data.csv, got none called 'series', 'series_id', 'id'. "
-        "It has the columns 'a', 'b': pass series=.",
+        "It has the columns 'a', 'b': name one, series=... or --series.",
     ),
     "y beside x": (
         lambda: read_table(_text("data.csv", "id,t,x,y\n1,2,3,4\n")),
         "`label` must be a column of data.csv, got none called 'label', 'class', 'target'. "
-        "It has the columns 'id', 't', 'x', 'y': pass label=.",
+        "It has the columns 'id', 't', 'x', 'y': name one, label=... or --label.",
     ),
     "two names that would do": (
         lambda: read_table(_text("data.csv", "id,t,class,target,v\n1,2,3,4,5\n")),
         "`label` must be a column of data.csv, got 'class' and 'target'. "
-        "It has the columns 'id', 't', 'class', 'target', 'v': pass label=.",
+        "It has the columns 'id', 't', 'class', 'target', 'v': name one, label=... or --label.",
     ),
     "a name that is not there": (
         lambda: read_table(_text("data.csv", HEAD + GOOD), group="who"),
@@ -446,7 +446,7 @@ MESSAGES = {
         lambda: read_table(_text("data.csv", ",".join(f"c{n}" for n in range(25)) + "\n" + "1," * 24 + "1\n")),
         "`series` must be a column of data.csv, got none called 'series', 'series_id', 'id'. It has the columns "
         + ", ".join(f"'c{n}'" for n in range(20))
-        + " and 5 more: pass series=.",
+        + " and 5 more: name one, series=... or --series.",
     ),
     "no channels": (
         lambda: read_table(_text("data.csv", "series,time,label\na,1,x\n")),

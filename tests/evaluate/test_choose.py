@@ -10,6 +10,7 @@ from sooner.evaluate import (
     average_cost,
     balanced_error,
     choose_rule,
+    least_threshold_for_error,
     mean_time,
     sat_curve,
     threshold_of_least_average_cost,
@@ -49,7 +50,19 @@ def test_greatest_threshold_for_a_maximal_mean_time(held_out, family):
     rule = choose_rule(family, scores, labels, max_mean_time=9.5)
     assert mean_time(rule.decide(scores)) <= 9.5 + 5 * SLACK[family]
     curve = sat_curve(scores, labels, rule=family)
-    assert (curve.mean_times[curve.thresholds > _threshold(rule)] > 9.5).all()
+    # Up to the next point of the curve nothing changes.
+    above = curve.thresholds > curve.thresholds[np.searchsorted(curve.thresholds, _threshold(rule))]
+    assert (curve.mean_times[above] > 9.5).all()
+
+
+def test_a_chosen_threshold_is_no_statistic_of_a_series(held_out):
+    """Otherwise a rounding could decide that series otherwise."""
+    scores, labels = held_out
+    rule = choose_rule(MSPRT, scores, labels, max_error=0.1)
+    curve = sat_curve(scores, labels)
+    assert rule.threshold not in curve.thresholds
+    least = MSPRT(least_threshold_for_error(curve, 0.1))
+    assert rule.decide(scores) == least.decide(scores)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -74,7 +74,7 @@ def test_what_is_left_out_is_what_a_fit_without_that_series_says():
         x, y = random.normal(size=(rows, width)), random.normal(size=(rows, 2))
         x, y = x - x.mean(0), y - y.mean(0)
         weights = np.ones(rows)
-        for ridge, fit in zip(RIDGES, _ridges(x, y, weights), strict=True):
+        for ridge, fit in zip(RIDGES, _ridges(x, y, weights, np.arange(rows)), strict=True):
             for out in (0, rows - 1):
                 keep = np.arange(rows) != out
                 xm, ym = x[keep].mean(0), y[keep].mean(0)
@@ -83,13 +83,48 @@ def test_what_is_left_out_is_what_a_fit_without_that_series_says():
                 np.testing.assert_allclose(fit.left_out[out], (x[out] - xm) @ beta + ym, rtol=1e-5, atol=1e-6)
 
 
+def test_groups_are_left_out_as_a_whole():
+    random = np.random.default_rng(0)
+    x, y, groups = (
+        random.normal(size=(12, 30)),
+        random.normal(size=(12, 2)),
+        np.array([0, 1, 0, 2, 2, 2, 3, 4, 5, 5, 6, 1]),
+    )
+    x, y = x - x.mean(0), y - y.mean(0)
+    for ridge, fit in zip(RIDGES, _ridges(x, y, np.ones(12), groups), strict=True):
+        for group in range(7):
+            keep = groups != group
+            xm, ym = x[keep].mean(0), y[keep].mean(0)
+            xc, yc = x[keep] - xm, y[keep] - ym
+            beta = np.linalg.solve(xc.T @ xc + ridge * np.eye(30), xc.T @ yc)
+            np.testing.assert_allclose(fit.left_out[~keep], (x[~keep] - xm) @ beta + ym, rtol=1e-4, atol=1e-5)
+
+
+def test_a_person_in_two_series_does_not_make_the_left_out_scores_too_good():
+    """Series come in copies that share their noise: only leaving both out is honest."""
+    x, _ = wavy(60, 20, seed=1)
+    random = torch.Generator().manual_seed(0)
+    copies = torch.cat([x, x + 0.05 * torch.randn(x.shape, generator=random)])
+    noise = torch.randint(0, 2, (60,), generator=random).repeat(2)  # labels that nothing can tell
+    alone = Rocket.fit(copies, noise).left_out[:, -1].argmax(1) == noise
+    together = Rocket.fit(copies, noise, groups=torch.arange(60).repeat(2)).left_out[:, -1].argmax(1) == noise
+    assert alone.double().mean() > 0.85
+    assert together.double().mean() < 0.7
+
+
 def test_a_weight_of_two_is_a_series_twice():
     x, labels = wavy(20, 10, channels=3)
     weights = np.where(np.arange(20) < 5, 2.0, 1.0)
     table, twice = x.flatten(1).double().numpy(), np.repeat(np.arange(20), weights.astype(int))
     y = np.eye(2)[labels]
-    weighted = next(_ridges(table - np.average(table, 0, weights), y - np.average(y, 0, weights), weights))
-    repeated = next(_ridges(table[twice] - table[twice].mean(0), y[twice] - y[twice].mean(0), np.ones(len(twice))))
+    weighted = next(
+        _ridges(table - np.average(table, 0, weights), y - np.average(y, 0, weights), weights, np.arange(20))
+    )
+    repeated = next(
+        _ridges(
+            table[twice] - table[twice].mean(0), y[twice] - y[twice].mean(0), np.ones(len(twice)), np.arange(len(twice))
+        )
+    )
     np.testing.assert_allclose(weighted.coefficients, repeated.coefficients, rtol=1e-6, atol=1e-8)
 
 
@@ -173,7 +208,9 @@ def test_the_only_series_of_a_class_is_no_obstacle():
 
 
 def test_linear_fits_of_two_series_are_finite():
-    linear = fit_linear(np.array([[0.0], [1.0]]), np.array([0, 1]), classes=2, groups=(1,), weights=np.ones(2))
+    linear = fit_linear(
+        np.array([[0.0], [1.0]]), np.array([0, 1]), classes=2, kinds=(1,), weights=np.ones(2), groups=np.arange(2)
+    )
     assert np.isfinite(linear.left_out).all()
     assert np.isfinite(linear.weights).all()
 
@@ -185,6 +222,7 @@ def test_linear_fits_of_two_series_are_finite():
         ({"weights": [1.0]}, r"`weights` must be of shape \(20,\), got shape \(1,\)"),
         ({"weights": [-1.0] * 20}, r"`weights` must be at least 0 everywhere, got an entry of -1.0"),
         ({"weights": [0.0] * 20}, r"`weights` must be finite, not all of them zero, got a weight of zero for all"),
+        ({"groups": [0.5] * 20}, r"`groups` must be 20 whole numbers, got shape \(20,\), dtype float"),
         ({"classes": 1}, r"`classes` must be at least 2, got 1"),
     ],
 )

@@ -111,7 +111,9 @@ def _required(role: str, name: str | None, kinds: Mapping[str, str], file: str) 
     if found is None:
         there = [repr(one) for one in _spellings(role, kinds) if one in kinds]
         got = " and ".join(there) if there else f"none called {', '.join(map(repr, _spellings(role, kinds)))}"
-        raise InvalidArgument(role, f"a column of {file}", got, f"It has {_listed(kinds)}: pass {role}=.")
+        raise InvalidArgument(
+            role, f"a column of {file}", got, f"It has {_listed(kinds)}: name one, {role}=... or --{role}."
+        )
     return found
 
 

@@ -19,7 +19,7 @@ from sooner.estimator.cases import as_cases, as_targets, features_in
 from sooner.estimator.dial import family_of, rule_for
 from sooner.estimator.learning import HeldOut, Learned, Way, learn, recurrent_settings, scores_of
 from sooner.estimator.priors import prior_offset
-from sooner.evaluate import balanced_error, choose_rule, sat_curve, threshold_of_least_average_cost
+from sooner.evaluate import balanced_error, choose_rule, sat_curve, settled, threshold_of_least_average_cost
 from sooner.evaluate.achieved import Achieved, achieved
 from sooner.inputs import as_between, as_lengths, as_weights, as_whole
 from sooner.rules import MSPRT, Rule, ThresholdRule, rule_named
@@ -150,7 +150,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         if issubclass(family, ThresholdRule):
             held = self.held_out_scores()
             curve = sat_curve(held.scores, held.labels, lengths=held.lengths, rule=family)
-            self.rule_ = family.at(threshold_of_least_average_cost(curve, alpha=0.5))
+            self.rule_ = settled(family, curve, threshold_of_least_average_cost(curve, alpha=0.5))
         else:
             self.rule_ = next(family.examples())
         return self
@@ -201,9 +201,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         """(n_cases, n_classes): the posterior of the classes at the decision, under `priors`."""
         scores, lengths = self.scores(X)
         times = self._decided(self.rule_, scores, lengths, None, "force").times
-        at = torch.as_tensor(scores[np.arange(len(scores)), times - 1])
-        posterior: FloatArray = at.softmax(dim=1).numpy()
-        return posterior
+        posterior = torch.as_tensor(scores[np.arange(len(scores)), times - 1]).softmax(dim=1)
+        return np.asarray(posterior)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
         """The balanced accuracy of `predict`."""
@@ -301,6 +300,12 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         from sooner.estimator.file import save
 
         save(self, path)
+
+    def export(self, path: str | PathLike[str]) -> None:
+        """Write one `.onnx` file that takes an observation in, for devices without Python; see `sooner.estimator.export`."""
+        from sooner.estimator.export import export_step
+
+        export_step(self, path)
 
     def _way(self, series: int) -> Way:
         seed = self.random_state

@@ -195,8 +195,9 @@ def _fit_rocket(series: Series, weights: FloatArray | None, way: Way) -> Learned
     standardizer = Standardizer.fit(series)
     ready = standardizer.apply(series)
     classes = len(ready.classes)
+    groups = None if ready.groups is None else np.unique(ready.groups, return_inverse=True)[1]
     model, left_out = Rocket.fit(
-        ready.observations, ready.labels, ready.lengths, classes=classes, weights=weights, seed=way.seed
+        ready.observations, ready.labels, ready.lengths, classes=classes, weights=weights, groups=groups, seed=way.seed
     )
     record = {"series": len(ready), "held_out": "left out one at a time", "checkpoints": list(model.checkpoints)}
     held_out = HeldOut(left_out, ready.labels, ready.lengths).part(_KEPT)

@@ -8,6 +8,7 @@ from sooner.evaluate.bands import exact_limits as exact_limits
 from sooner.evaluate.choose import choose_rule as choose_rule
 from sooner.evaluate.choose import greatest_threshold_for_time as greatest_threshold_for_time
 from sooner.evaluate.choose import least_threshold_for_error as least_threshold_for_error
+from sooner.evaluate.choose import settled as settled
 from sooner.evaluate.choose import threshold_of_least_average_cost as threshold_of_least_average_cost
 from sooner.evaluate.choose import threshold_of_least_cost as threshold_of_least_cost
 from sooner.evaluate.curve import sat_curve as sat_curve

@@ -7,7 +7,7 @@ import numpy as np
 from sooner.errors import InvalidArgument, UnreachableTarget
 from sooner.evaluate.curve import sat_curve
 from sooner.inputs import as_number
-from sooner.rules import ThresholdRule
+from sooner.rules import FixedTime, ThresholdRule
 from sooner.types import ArrayLike, SATCurve
 
 R = TypeVar("R", bound=ThresholdRule)
@@ -38,7 +38,9 @@ def choose_rule(
 
     >>> from sooner.rules import MSPRT
     >>> choose_rule(MSPRT, [[[0.0, 1.0], [3.0, 0.0]], [[0.0, 2.0], [0.0, 4.0]]], [0, 1], max_error=0.1)
-    MSPRT(threshold=2.0)
+    MSPRT(threshold=1.5)
+
+    Of all thresholds that decide these series alike, it is the one in the middle, so that rounding cannot matter.
     """
     targets = {"max_error": max_error, "max_mean_time": max_mean_time, "cost_of_waiting": cost_of_waiting}
     given = [name for name, target in targets.items() if target is not None]
@@ -51,10 +53,23 @@ def choose_rule(
         )
     curve = sat_curve(scores, labels, lengths=lengths, rule=rule)
     if max_error is not None:
-        return rule.at(least_threshold_for_error(curve, max_error))
+        return settled(rule, curve, least_threshold_for_error(curve, max_error))
     if max_mean_time is not None:
-        return rule.at(greatest_threshold_for_time(curve, max_mean_time))
-    return rule.at(threshold_of_least_cost(curve, cost_of_waiting=cost_of_waiting or 0.0, cost_of_error=cost_of_error))
+        return settled(rule, curve, greatest_threshold_for_time(curve, max_mean_time))
+    waiting = cost_of_waiting or 0.0
+    return settled(rule, curve, threshold_of_least_cost(curve, cost_of_waiting=waiting, cost_of_error=cost_of_error))
+
+
+def settled(rule: type[R], curve: SATCurve, threshold: float) -> R:
+    """The rule in the middle of the thresholds that decide the series of the curve as this one does.
+
+    A threshold of the curve is the statistic of some series, to the last bit: live, where sums are rounded otherwise, that
+    series could be decided otherwise. Times and infinity are exact, and stay.
+    """
+    place = int(np.searchsorted(curve.thresholds, threshold))
+    if issubclass(rule, FixedTime) or place == 0 or not np.isfinite(threshold):
+        return rule.at(threshold)
+    return rule.at(float((curve.thresholds[place - 1] + threshold) / 2))
 
 
 def least_threshold_for_error(curve: SATCurve, max_error: float) -> float:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from sooner.errors import InvalidArgument, UnknownName
-from sooner.inputs import as_lengths, as_tensor, as_whole, refuse_empty, running, without_padding
+from sooner.inputs import as_lengths, as_tensor, as_whole, refuse_empty, refuse_nonfinite, running, without_padding
 from sooner.scores import m_tandem, m_tandem_oblivion
 from sooner.types import (
     ArrayLike,
@@ -120,11 +120,12 @@ class Model(nn.Module, ABC):
         """The door for one observation of each live series."""
         tensor = as_tensor(observation, name="observations")
         self.check_observations(tensor, leading=1)
-        if len(tensor) != len(state[0]):
+        # Sizes, not `len`, which would make a constant of them in an exported graph.
+        if tensor.shape[0] != state[0].shape[0]:
             remedy = "Give one observation for each row of the state."
             raise InvalidArgument("observations", f"of {len(state[0])} stream(s)", f"{len(tensor)}", remedy)
         if tensor.is_floating_point():
-            without_padding(tensor.flatten(1), tensor.new_ones(len(tensor), dtype=torch.bool), name="observations")
+            refuse_nonfinite(tensor.flatten(1), name="observations")
         return tensor
 
     def training_windows(self, observations: Observations, lengths: Lengths | None) -> tuple[Windows, Lengths | None]:

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float, Int
+import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from sooner.errors import InvalidArgument
@@ -39,12 +40,19 @@ def checkpoint_times(checkpoints: int | tuple[int, ...], *, longest: int) -> Seq
 def carried_over(
     held: StepScores, fresh: Float[Tensor, "batch present"], present: Int[np.ndarray, " present"]
 ) -> Tensor:
-    """The scores of series that have come to a checkpoint, given the ones they held.
+    """`replaced` where the classifier names the present classes alone."""
+    wide = held.new_full(held.shape, -torch.inf)
+    wide[:, present] = fresh
+    named = torch.zeros(held.shape[1], dtype=torch.bool, device=held.device)
+    named[present] = True
+    return replaced(held, wide, named)
+
+
+def replaced(held: StepScores, fresh: StepScores, present: Bool[Tensor, "*batch classes"]) -> StepScores:
+    """The scores of series that have come to a checkpoint, given the ones they held; `fresh` is -inf for absent classes.
 
     Present classes get their fresh scores. An absent class keeps the log-odds it had against the present ones together (each
     with the same weight): the classifier says nothing about it, neither for nor against.
     """
-    before = held[:, present].logsumexp(dim=1, keepdim=True)
-    scores = held - before + fresh.logsumexp(dim=1, keepdim=True)
-    scores[:, present] = fresh
-    return scores
+    before = held.masked_fill(~present, -torch.inf).logsumexp(dim=1, keepdim=True)
+    return torch.where(present, fresh, held - before + fresh.logsumexp(dim=1, keepdim=True))

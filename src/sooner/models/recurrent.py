@@ -276,7 +276,7 @@ class Recurrent(Model):
         return self._step_windows(live, projected)
 
     def _step_windows(self, live: _Live, projected: Tensor) -> LiveStep:
-        streams, order = len(projected), self.order or 0
+        streams, order = projected.shape[0], self.order or 0
         before = torch.cat([live.windows, live.windows.new_zeros(streams, 1, self.cell.states)], dim=1)
         rows = projected.repeat_interleave(order + 1, dim=0)
         states = self.cell.update(rows, before.flatten(0, 1)).unflatten(0, (streams, order + 1))

@@ -9,7 +9,8 @@ a        the ridge
 h_i      the leverage of series i, H_ii with H = X (X'X + a)^-1 X' + 1/M
 ======== ==================================================================================
 
-Leaving series i out changes its residual from r_i to r_i / (1 - h_i): all of them are known from one fit.
+Leaving series i out changes its residual from r_i to r_i / (1 - h_i): all of them are known from one fit. Leaving a whole
+group G out changes its residuals from r_G to (1 - H_GG)^-1 r_G.
 """
 
 from collections.abc import Iterator
@@ -46,28 +47,30 @@ class _Fit(NamedTuple):
     left_out: Said
 
 
-def fit_linear(features: Table, labels: Rows, *, classes: int, groups: tuple[int, ...], weights: np.ndarray) -> Linear:
+def fit_linear(
+    features: Table, labels: Rows, *, classes: int, kinds: tuple[int, ...], weights: np.ndarray, groups: Rows
+) -> Linear:
     """The ridge and the calibration whose posteriors explain the series that were left out best.
 
     Args:
         features: (rows, features).
         labels: (rows,), in 0..classes-1, each of them present.
         classes: how many.
-        groups: sizes of the groups of features; each group weighs the same, however large it is.
+        kinds: how many features of each kind there are; each kind weighs the same, however large it is.
         weights: (rows,), of the series, with mean 1.
+        groups: (rows,), who a series comes from; those of one group are left out together.
     """
     centre = np.average(features, axis=0, weights=weights)
     deviation = np.sqrt(np.average((features - centre) ** 2, axis=0, weights=weights))
-    sizes = np.repeat(groups, groups)
+    sizes = np.repeat(kinds, kinds)
     scale = np.where(deviation > _SMALL, 1 / np.maximum(deviation, _SMALL) / np.sqrt(sizes), 0.0)
     targets = 2 * np.eye(classes)[labels] - 1
     mean = np.average(targets, axis=0, weights=weights)
     members = np.bincount(labels, weights=weights, minlength=classes)
     log_prior = np.log(members / members.sum())
-    # The only series of a class cannot be left out: nothing would be known of it.
-    several = np.bincount(labels, minlength=classes)[labels] > 1
+    several = _known_elsewhere(labels, groups)
     best: tuple[float, _Fit, Calibration] | None = None
-    for fit in _ridges((features - centre) * scale, targets - mean, weights):
+    for fit in _ridges((features - centre) * scale, targets - mean, weights, groups):
         said = fit.left_out + mean
         calibration = calibrate(said[several], labels[several], log_prior, weights=weights[several])
         loss = _log_loss(calibration(said[several]) + log_prior, labels[several], weights[several])
@@ -79,7 +82,7 @@ def fit_linear(features: Table, labels: Rows, *, classes: int, groups: tuple[int
     return Linear(centre, slope * scale[:, None] * fit.coefficients, bias, slope * fit.left_out + bias)
 
 
-def _ridges(x: Table, y: Said, weights: np.ndarray) -> Iterator[_Fit]:
+def _ridges(x: Table, y: Said, weights: np.ndarray, groups: Rows) -> Iterator[_Fit]:
     """A fit for every ridge, from one decomposition of the smaller of X X' and X' X."""
     root = np.sqrt(weights)[:, None]
     x, y = root * x, root * y
@@ -91,11 +94,31 @@ def _ridges(x: Table, y: Said, weights: np.ndarray) -> Iterator[_Fit]:
         keep = squares > _SMALL * squares.max(initial=_SMALL)
         squares, left = squares[keep], x @ right[:, keep] / np.sqrt(squares[keep])
     turned = left.T @ y
+    # The mean is fitted too: one more direction, which no ridge shrinks.
+    mean = root / np.sqrt(weights.sum())
+    parts = [rows for rows in _members(groups) if len(rows) > 1]
     for ridge in RIDGES:
-        leverage = (left**2) @ (squares / (squares + ridge)) + weights / weights.sum()
-        residual = y - left @ ((squares / (squares + ridge))[:, None] * turned)
-        left_out = y - residual / (1 - leverage).clip(min=_SMALL)[:, None]
-        yield _Fit(x.T @ (left @ (turned / (squares + ridge)[:, None])), left_out / root)
+        shrunk = squares / (squares + ridge)
+        leverage = (left**2) @ shrunk + mean[:, 0] ** 2
+        residual = y - left @ (shrunk[:, None] * turned)
+        left_out = residual / (1 - leverage).clip(min=_SMALL)[:, None]
+        for rows in parts:
+            hat = (left[rows] * shrunk) @ left[rows].T + mean[rows] @ mean[rows].T
+            left_out[rows] = np.linalg.lstsq(np.eye(len(rows)) - hat, residual[rows], rcond=_SMALL)[0]
+        yield _Fit(x.T @ (left @ (turned / (squares + ridge)[:, None])), (y - left_out) / root)
+
+
+def _members(groups: Rows) -> list[Rows]:
+    """The rows of each group."""
+    order = np.argsort(groups, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
+
+
+def _known_elsewhere(labels: Rows, groups: Rows) -> np.ndarray:
+    """Which series have one of their class in another group: of the others, nothing is known once they are left out."""
+    _, place, count = np.unique(np.stack([labels, groups]), axis=1, return_inverse=True, return_counts=True)
+    known: np.ndarray = np.bincount(labels)[labels] > count[place.ravel()]
+    return known
 
 
 def _log_loss(logits: Said, labels: Rows, weights: np.ndarray) -> float:

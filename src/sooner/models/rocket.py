@@ -5,16 +5,27 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from sooner.errors import InvalidArgument
 from sooner.inputs import as_labels, as_lengths, as_tensor, as_weights, as_whole, refuse_empty
 from sooner.models.base import LiveStep, Model
-from sooner.models.checkpoints import as_checkpoints, carried_over, checkpoint_times
+from sooner.models.checkpoints import as_checkpoints, carried_over, checkpoint_times, replaced
 from sooner.models.ridge import fit_linear
 from sooner.models.running import STATISTICS, RunningFeatures, dilations_for
-from sooner.types import ArrayLike, FloatArray, Labels, Lengths, LiveState, Observations, Scores, StepScores, Windows
+from sooner.types import (
+    ArrayLike,
+    FloatArray,
+    IntArray,
+    Labels,
+    Lengths,
+    LiveState,
+    Observations,
+    Scores,
+    StepScores,
+    Windows,
+)
 
 
 class Fitted(NamedTuple):
@@ -82,6 +93,7 @@ class Rocket(Model):
         *,
         classes: int | None = None,
         weights: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
         checkpoints: int | Sequence[int] = 50,
         thresholds: int = 4,
         seed: int = 0,
@@ -94,6 +106,7 @@ class Rocket(Model):
             lengths: (batch,); what lies beyond is padding.
             classes: K; by default as many as the labels name.
             weights: (batch,), how much each series counts; by default all the same.
+            groups: (batch,), whole numbers: series of one group are left out together; by default each one alone.
             checkpoints: times from 1, or how many of them, evenly spaced up to the longest series.
             thresholds: for each kernel and dilation.
             seed: of the choice of channels and thresholds.
@@ -116,18 +129,23 @@ class Rocket(Model):
         flat = clean.flatten(2)
         model.running.fit(flat, ends, seed=seed)
         counts = np.ones(len(series)) if weights is None else as_weights(weights, len(series), name="weights")
-        return Fitted(model.eval(), model._fit_checkpoints(flat, targets, ends, counts))
+        owners = np.arange(len(series)) if groups is None else _as_groups(groups, len(series))
+        return Fitted(model.eval(), model._fit_checkpoints(flat, targets, ends, counts, owners))
 
-    def _fit_checkpoints(self, flat: Tensor, labels: Labels, lengths: Lengths, weights: FloatArray) -> Scores:
+    def _fit_checkpoints(
+        self, flat: Tensor, labels: Labels, lengths: Lengths, weights: FloatArray, groups: IntArray
+    ) -> Scores:
         found = self.running.at(flat, self.checkpoints).double().numpy()
-        groups = (self.running.counted, STATISTICS * self.running.channels)
+        kinds = (self.running.counted, STATISTICS * self.running.channels)
         held = torch.zeros(len(flat), self.classes)
         scores = held[:, None].repeat(1, flat.shape[1], 1)
         for place, time in enumerate(self.checkpoints):
             rows = ((lengths >= time).cpu().numpy() & (weights > 0)).nonzero()[0]
             present, column = np.unique(labels.cpu().numpy()[rows], return_inverse=True)
             weight = weights[rows] / weights[rows].mean()
-            linear = fit_linear(found[rows, place], column, classes=len(present), groups=groups, weights=weight)
+            linear = fit_linear(
+                found[rows, place], column, classes=len(present), kinds=kinds, weights=weight, groups=groups[rows]
+            )
             self.centres[place] = torch.as_tensor(linear.centre)
             self.weights[place][:, present] = torch.as_tensor(linear.weights).float()
             self.biases[place, present] = torch.as_tensor(linear.bias).float()
@@ -161,6 +179,9 @@ class Rocket(Model):
         x = self.admit_step(state, observation).flatten(1)
         counted, held = self.running.step(state[:-1], x), state[-1]
         age = counted[-1]
+        if torch.compiler.is_compiling():
+            held = self._classified_each(age, held, self.running.of(counted))
+            return LiveStep((*counted, held), held)
         for time in self._checkpoints.intersection(age.tolist()):
             rows = (age == time).nonzero()[:, 0]
             place = self.checkpoints.index(time)
@@ -182,10 +203,21 @@ class Rocket(Model):
 
     def _classified(self, place: int, held: StepScores, found: Float[Tensor, "rows features"]) -> StepScores:
         said = torch.addmm(self.biases[place], found - self.centres[place], self.weights[place])
-        if bool(self.present[place].all()):
+        present = self.present[place]
+        if bool(present.all()):
             return said.log_softmax(dim=1)
-        present = self.present[place].nonzero()[:, 0].numpy()
-        return carried_over(held, said[:, present].log_softmax(dim=1), present)
+        return replaced(held, said.masked_fill(~present, -torch.inf).log_softmax(dim=1), present)
+
+    def _classified_each(
+        self, age: Int[Tensor, " rows"], held: StepScores, found: Float[Tensor, "rows features"]
+    ) -> StepScores:
+        """The same in a graph, which has no loop over the ages that it finds: every row brings weights of its own."""
+        here = age[:, None] == torch.tensor(self.checkpoints)
+        place = here.int().argmax(dim=1)
+        said = torch.baddbmm(self.biases[place][:, None], (found - self.centres[place])[:, None], self.weights[place])
+        present = self.present[place]
+        fresh = replaced(held, said[:, 0].masked_fill(~present, -torch.inf).log_softmax(dim=1), present)
+        return torch.where(here.any(dim=1, keepdim=True), fresh, held)
 
 
 def _reached(times: Sequence[int], labels: Labels, lengths: Lengths) -> list[int]:
@@ -195,3 +227,11 @@ def _reached(times: Sequence[int], labels: Labels, lengths: Lengths) -> list[int
         remedy = "Choose earlier checkpoints: only one class has series that long."
         raise InvalidArgument("checkpoints", "times that series of two classes reach", list(times), remedy)
     return reached
+
+
+def _as_groups(groups: ArrayLike, series: int) -> IntArray:
+    array = as_tensor(groups, name="groups").cpu().numpy()
+    if array.shape != (series,) or array.dtype.kind not in "iu":
+        got = f"shape {array.shape}, dtype {array.dtype}"
+        raise InvalidArgument("groups", f"{series} whole numbers", got, "Number the groups.")
+    return array.astype(np.int64)

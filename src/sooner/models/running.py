@@ -132,7 +132,7 @@ class RunningFeatures(nn.Module):
         """Count one observation of each series in."""
         live, x = _Live(*state), _on_grid(observation)
         window = torch.cat([live.newest, x[:, None]], dim=1)
-        taps = window.index_select(1, self.places.flatten()).view(len(x), len(self.dilations), -1)
+        taps = window.index_select(1, self.places.flatten()).view(x.shape[0], len(self.dilations), -1)
         given = torch.bmm(taps.transpose(0, 1), self.woven).transpose(0, 1)
         exceeded = given[..., None] > self.limits
         value = x.double()
