@@ -308,6 +308,44 @@ class TestBadInput:
         assert "`order` must be a whole number, 'full' or 'auto', got 'ten'" in said
 
 
+class TestOddNames:
+    def test_brackets_in_names_are_no_markup(self, tmp_path):
+        table = tmp_path / "runs [red].csv"
+        write_table(table, 30, 1, columns=("series", "time", "hum", "flow", "label"))
+        table.write_text(table.read_text().replace("calm", "[/calm]").replace("fast", "[fast]"))
+        out = tmp_path / "new folder" / "m[bold].sooner"
+        said = run("train", table, "--out", out)
+        assert "m[bold].sooner" in said.replace("\n", "")
+        assert "[/calm]" in run("evaluate", out, table, "--out", tmp_path / "r")
+
+    def test_a_folder_is_no_file_to_write(self, home, tmp_path, monkeypatch, capsys):
+        for out in (tmp_path, "."):
+            code, said = said_of_error(monkeypatch, capsys, "train", home / "pumps.csv", "--out", out)
+            assert (code, "`path` must be that of a file" in said) == (2, True)
+
+    def test_a_matrix_of_thresholds_and_infinity_are_json(self, home, tmp_path):
+        clf = sooner.load(home / "pumps.sooner")
+        clf.threshold = np.full((3, 3), 1.5)
+        clf.save(tmp_path / "m.sooner")
+        found = json.loads(run("threshold", tmp_path / "m.sooner", "--json"))
+        assert found["threshold"] == (1.5 - 1.5 * np.eye(3)).tolist()
+        found = json.loads(run("evaluate", tmp_path / "m.sooner", home / "new.csv", "--out", tmp_path, "--json"))
+        assert found["report"] is None
+        found = run(
+            "evaluate", home / "pumps.sooner", home / "new.csv", "--threshold", "inf", "--out", tmp_path, "--json"
+        )
+        assert json.loads(found, parse_constant=pytest.fail)["threshold"] == "inf"
+
+    def test_a_group_of_the_training_is_not_asked_for_again(self, tmp_path):
+        write_table(tmp_path / "a.csv", 36, 1, columns=("series", "time", "hum", "flow", "label"))
+        lines = (tmp_path / "a.csv").read_text().splitlines()
+        owner = [f"{line},{int(line.split(',')[0][1:]) // 2}" for line in lines[1:]]
+        (tmp_path / "b.csv").write_text("\n".join([lines[0] + ",person", *owner]))
+        run("train", tmp_path / "b.csv", "--group", "person", "--out", tmp_path / "m.sooner", "--quiet")
+        found = json.loads(run("evaluate", tmp_path / "m.sooner", tmp_path / "a.csv", "--out", tmp_path, "--json"))
+        assert found["series"] == 36
+
+
 def test_the_demo_trains_compares_and_writes_a_report(tmp_path):
     found = json.loads(run("demo", "--out", tmp_path, "--max-epochs", "1", "--json"))
     errors = found["error_at"]

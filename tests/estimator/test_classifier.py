@@ -219,7 +219,10 @@ def test_other_rules_get_a_threshold_too(rule, unseen):
 
 def test_a_rule_without_a_threshold_has_no_curve(unseen):
     x, y = waves(60)
-    clf = EarlyClassifier(rule="patience").fit(x, y)
+    with pytest.raises(InvalidArgument, match="`rule` must be one with a threshold, got 'patience'"):
+        EarlyClassifier(rule="patience").fit(x, y)
+    clf = EarlyClassifier().fit(x, y)
+    clf.threshold = Patience(2)
     with pytest.raises(InvalidArgument, match="`rule` must be one with a threshold"):
         clf.speed_accuracy(*unseen)
 
@@ -371,3 +374,83 @@ def test_one_series_of_each_class_is_too_little():
     x, y = waves(3)
     with pytest.raises(InvalidArgument, match="`y` must be a class with at least 2 series, got 3 series of 3 classes"):
         EarlyClassifier().fit(x, y)
+
+
+class TestLiveEqualsBatch:
+    """Whatever type the numbers come in."""
+
+    @pytest.mark.parametrize("offset", [0, 10**6, 1_700_000_000])
+    def test_whole_numbers_and_floats_with_a_large_offset(self, offset):
+        x, y = waves(60)
+        x = np.round(10 * x).astype(np.int64) + offset
+        clf = EarlyClassifier().fit(x, y)
+        batch = clf.scores(x[:5]).scores
+        for make in (list, lambda values: [float(v) for v in values], lambda values: np.asarray(values)):
+            live = clf.stream(keyed=True)
+            live.rule = MSPRT(np.inf)
+            for t in range(30):
+                live.update({key: make(x[key, :, t].tolist()) for key in range(5)})
+            np.testing.assert_allclose([live.scores(key) for key in range(5)], batch[:, -1], atol=1e-4)
+
+    def test_an_open_stream_keeps_the_scales_it_began_with(self):
+        x, y = waves(60)
+        clf = EarlyClassifier().fit(x, y)
+        expected, live = clf.scores(x[:1]).scores[0, -1], clf.stream()
+        live.rule = MSPRT(np.inf)
+        clf.fit(100 * x + 1000, y)
+        for t in range(30):
+            live.update(x[0, :, t])
+        np.testing.assert_allclose(live.scores, expected, atol=1e-5)
+
+
+class TestWhatCannotBeLearned:
+    def test_a_class_of_no_weight(self):
+        x, y = waves(60)
+        for model in ("rocket", "recurrent"):
+            with pytest.raises(
+                InvalidArgument, match="`y` must be a series of every class to learn from, got none of 'slow'"
+            ):
+                EarlyClassifier(model=model).fit(x, y, sample_weight=(y != "slow").astype(float))
+
+    def test_from_one_group_or_from_groups_of_one_class(self):
+        x, y = waves(30)
+        with pytest.raises(InvalidArgument, match="`groups` must be at least 2 different ones"):
+            EarlyClassifier().fit(x, y, groups=np.zeros(30, dtype=int))
+        with pytest.raises(InvalidArgument, match="`groups` must be with a class that is in two of them"):
+            EarlyClassifier().fit(x, y, groups=y)
+        with pytest.raises(InvalidArgument, match="`groups` must be of one type"):
+            EarlyClassifier().fit(x, y, groups=np.array([1, "a"] * 15, dtype=object))
+
+    def test_a_run_goes_on_with_the_weights_it_began_with(self, tmp_path):
+        x, y = waves(60)
+        clf = EarlyClassifier(model="recurrent", max_epochs=1, hidden=4, folder=tmp_path / "run").fit(x, y)
+        with pytest.raises(InvalidArgument, match="`folder` must be without a run on other data"):
+            clf.fit(x, y, sample_weight=np.arange(60) + 1.0)
+
+
+def test_lists_of_one_channel_may_be_of_unequal_lengths():
+    x, y = waves(60)
+    cases = [case[0] for case in unequal(x)]
+    clf = EarlyClassifier().fit(cases, y)
+    assert clf.decide([case.tolist() for case in cases]) == clf.decide(cases)
+    assert clf.decide([[1.0, 2.0], [1.0]]).times.max() <= 2
+
+
+def test_a_column_of_labels_is_judged_as_it_is_learned(fitted, unseen):
+    column = unseen[1][:, None]
+    with pytest.warns(Warning, match="column-vector"):
+        assert fitted.score(unseen[0], column) == fitted.score(*unseen)
+
+
+def test_a_rule_for_another_number_of_classes_is_refused_at_once(fitted):
+    with pytest.raises(InvalidArgument, match="of 2 classes, as the threshold matrix is, got 3 classes"):
+        fitted.threshold = MSPRT(np.ones((2, 2)))
+
+
+def test_an_unfitted_classifier_says_so():
+    from sklearn.exceptions import NotFittedError
+
+    clf = EarlyClassifier()
+    for ask in (lambda: clf.achieved_, lambda: clf.threshold, clf.stream, lambda: clf.save("x.sooner")):
+        with pytest.raises(NotFittedError):
+            ask()

@@ -148,7 +148,7 @@ def assert_scored_alike(clf, path, cases):
     graph, offset = OnnxStep(path), torch.as_tensor(clf._offset())
     live, state = clf.model_.init(len(cases)), graph.init(len(cases))
     for t in range(cases.shape[2]):
-        live, scores, _ = clf.model_.step(live, clf._prepared(torch.as_tensor(cases[:, :, t])))
+        live, scores, _ = clf.model_.step(live, clf._prepared()(torch.as_tensor(cases[:, :, t])))
         moment = graph.step(state, cases[:, :, t])
         state = moment.state
         # Float32 has seven digits: scores may be 20 in size.

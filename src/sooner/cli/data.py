@@ -5,6 +5,7 @@ from typing import Annotated, Literal, get_args
 
 import torch
 import typer
+from rich.markup import escape
 from rich.progress import TaskID
 
 from sooner.cli.options import AsJson, Quiet, Seed
@@ -74,7 +75,7 @@ def fetch(
             progress.update(bars[what], completed=done, total=total)
 
         place = mnist.fetch(folder, tell)
-    screen.result(f"Verified: [bold]{place}[/]")
+    screen.result(f"Verified: [bold]{escape(str(place))}[/]")
     screen.answer({"folder": str(place), "files": list(mnist.SHA256)})
 
 
@@ -96,7 +97,7 @@ def show(
         frames, labels = _frames(name, split, series, seed, folder)
         title = f"{name}, {split}: {frames.shape[1]} frames"
         contact_sheet(frames, labels.tolist(), path, title=title)
-    screen.result(f"Figure: [bold]{path}[/]")
+    screen.result(f"Figure: [bold]{escape(str(path))}[/]")
     screen.answer({"figure": str(path), "labels": labels.tolist()})
 
 
@@ -135,7 +136,7 @@ def features(
             workers=workers,
             progress=lambda _video, done, total: progress.update(bar, completed=done, total=total),
         )
-    screen.result(f"Kept: [bold]{kept.folder}[/]")
+    screen.result(f"Kept: [bold]{escape(str(kept.folder))}[/]")
     screen.answer({"folder": str(kept.folder), "failed": [list(each) for each in kept.failed]})
     if kept.failed:
         # Last, so that it is seen; the others are done.

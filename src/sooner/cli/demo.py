@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from rich.markup import escape
 
 from sooner.cli.evaluate import evaluation_of
 from sooner.cli.options import AsJson, Quiet, Seed
@@ -55,8 +56,10 @@ def demo(
     reached = achieved(clf.rule_, scores, test.labels, lengths=lengths)
     screen.result(f"Threshold {clf.threshold:.3f}, chosen for an error of at most 10 % on {found.series} other digits:")
     screen.result(f"  {reached}")
-    screen.result(f"Model:  [bold]{out / 'digits.sooner'}[/]  (sooner threshold, sooner evaluate, sooner bench)")
-    screen.result(f"Report: [bold]{report.page}[/]  (open it, and move the slider)")
+    screen.result(
+        f"Model:  [bold]{escape(str(out / 'digits.sooner'))}[/]  (sooner threshold, sooner evaluate, sooner bench)"
+    )
+    screen.result(f"Report: [bold]{escape(str(report.page))}[/]  (open it, and move the slider)")
     screen.answer(
         {
             "error_at": {

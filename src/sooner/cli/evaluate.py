@@ -5,7 +5,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
+from rich.markup import escape
 
 from sooner.cli.options import (
     AsJson,
@@ -55,7 +57,7 @@ def evaluate(
     """
     screen = Screen(as_json=as_json, quiet=quiet)
     clf = load(model)
-    with screen.status(f"reading {source}"):
+    with screen.status(f"reading {escape(source)}"):
         table = read_for(clf, source, columns_of(series, time, label, group, channels), part)
     if threshold is not None:
         clf.threshold = threshold
@@ -81,11 +83,11 @@ def evaluate(
     ]
     screen.table("Classes", ["class", "series", "error", "95 % limits", "mean time"], rows)
     page = None
-    if isinstance(clf.rule_, ThresholdRule):
+    if isinstance(clf.rule_, ThresholdRule) and np.ndim(clf.threshold) == 0:  # a matrix is no point of a curve
         with screen.status("writing the report"):
             title = f"{model.name} on {source}"
             page = write_report(out, evaluation_of(clf, scores, labels, lengths, title=title, beside={})).page
-        screen.result(f"Report: [bold]{page}[/]")
+        screen.result(f"Report: [bold]{escape(str(page))}[/]")
     screen.answer(
         {
             **found.to_dict(),

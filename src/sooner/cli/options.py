@@ -62,7 +62,7 @@ def read_for(classifier: EarlyClassifier, source: str, columns: Columns | None, 
     named = None
     if is_table(source):
         measured = [name for name in known.channels or () if name != GAP]
-        known = replace(known, channels=measured or None)
+        known = replace(known, channels=measured or None, group=None)  # groups only matter in training
         named = known if columns is None else replace(known, **_given(columns))
     classes, missing = classifier.classes_, classifier.missing
     return read(source, columns=named, classes=classes, missing=missing, gaps=gaps, part=part)

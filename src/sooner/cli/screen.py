@@ -1,12 +1,14 @@
 """How the verbs speak: results to the standard output, everything else beside it."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -45,17 +47,17 @@ class Screen:
         """A table of the answer: the first columns hold texts, the others numbers."""
         if self.as_json:
             return
-        table = Table(title=title, title_justify="left")
+        table = Table(title=escape(title), title_justify="left")
         for place, name in enumerate(columns):
             table.add_column(name, justify="left" if place < texts else "right", overflow="fold")
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(escape, row))
         self._out.print(table)
 
     def answer(self, record: Mapping[str, Any]) -> None:
         """The one JSON object, where it was asked for."""
         if self.as_json:
-            typer.echo(json.dumps(record, default=_plain))
+            typer.echo(as_json(record))
 
     def achieved(self, found: Achieved) -> None:
         """What a threshold reaches."""
@@ -82,6 +84,18 @@ class Screen:
             yield progress
 
 
+def as_json(record: Mapping[str, Any]) -> str:
+    """One line of JSON; numbers that JSON lacks are texts ("inf")."""
+    return json.dumps(_plain(record), allow_nan=False)
+
+
 def _plain(value: Any) -> Any:
-    """What JSON does not know by itself: NumPy's numbers, and anything else as text."""
-    return value.item() if hasattr(value, "item") else str(value)
+    """What JSON knows: NumPy's arrays and numbers as lists and numbers, and anything else as text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, str | int | float | None) else str(value)

@@ -1,12 +1,12 @@
 """`sooner stream`."""
 
-import json
 import sys
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from sooner.cli.options import ModelFile
+from sooner.cli.screen import as_json
 from sooner.data.columns import Columns
 from sooner.estimator import load
 from sooner.stream import decisions_of
@@ -37,7 +37,8 @@ def stream(
 
     In: `{"series": "pump-7", "x": [0.1, 2.3]}`, or a field for each channel; CSV has a header instead. Out:
     `{"series": "pump-7", "label": "leak", "time": 12, "crossed": true}`. When the input ends, series that are still open are
-    decided by force, with `"crossed": false`.
+    decided by force, with `"crossed": false`. A model that was trained with `--gaps channel` reads the field `gap` too: the time
+    since the observation before, 0 at the first.
 
     Example: `tail -f sensors.jsonl | sooner stream pumps.sooner`
     """
@@ -58,9 +59,5 @@ def stream(
         channels=names,
         late=late,
     ):
-        sys.stdout.write(json.dumps(record, default=_plain) + "\n")
+        sys.stdout.write(as_json(record) + "\n")
         sys.stdout.flush()
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else str(value)

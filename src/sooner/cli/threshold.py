@@ -4,6 +4,7 @@ from typing import Annotated
 
 import torch
 import typer
+from rich.markup import escape
 
 from sooner.cli.options import (
     AsJson,
@@ -79,5 +80,5 @@ def threshold(
     screen.achieved(found)
     if any(target is not None for target in targets):
         clf.save(model)
-        screen.result(f"Written: [bold]{model}[/]")
+        screen.result(f"Written: [bold]{escape(str(model))}[/]")
     screen.answer({**found.to_dict(), "threshold": clf.threshold, "file": str(model)})

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from rich.markup import escape
 
 from sooner.cli.options import (
     AsJson,
@@ -27,6 +28,7 @@ from sooner.data.files import read
 from sooner.data.tables import Table
 from sooner.errors import InvalidArgument
 from sooner.estimator import EarlyClassifier
+from sooner.estimator.file import refuse_no_place
 from sooner.settings import read_settings
 
 
@@ -71,8 +73,14 @@ def train(
     Example: `sooner train pumps.csv --series pump --time at --label state --out pumps.sooner`
     """
     screen = Screen(as_json=as_json, quiet=quiet)
+    if out.name and not out.is_dir():
+        out.parent.mkdir(parents=True, exist_ok=True)
+    refuse_no_place(out)  # now, not after training
     folder, window = out.with_name(out.name + ".run"), _order(order)
-    with screen.status(f"reading {source}"):
+    if model == "prefix":
+        remedy = "In Python EarlyClassifier(model='prefix') fits one."
+        raise InvalidArgument("model", "one that can be written to a file", repr(model), remedy)
+    with screen.status(f"reading {escape(source)}"):
         columns = columns_of(series, time, label, group, channels)
         table = read(source, columns=columns, missing=missing, gaps=gaps, part=part)
     screen.news(_about(source, table))
@@ -92,7 +100,11 @@ def train(
     try:
         clf.fit_series(table.series, columns=replace(columns or Columns(), channels=table.channels))
     except KeyboardInterrupt:
-        kept = f"Its last checkpoint is in {folder}; the same command goes on from there." if folder.exists() else ""
+        kept = (
+            f"Its last checkpoint is in {escape(str(folder))}; the same command goes on from there."
+            if folder.exists()
+            else ""
+        )
         screen.news(f"[bold]Stopped.[/] {kept}")
         sys.exit(130)
     clf.save(out)
@@ -101,7 +113,8 @@ def train(
         f"Model: [bold]{clf.model_name_}[/]" + (" (chosen by the size of the data)" if model == "auto" else "")
     )
     screen.achieved(clf.achieved_)
-    screen.result(f"Written: [bold]{out}[/]")
+    screen.news("The threshold was chosen on these series: for an honest figure, `sooner evaluate` others.")
+    screen.result(f"Written: [bold]{escape(str(out))}[/]")
     screen.answer(
         {"model": clf.model_name_, "file": str(out), "series": len(table.series), "held_out": clf.achieved_.to_dict()}
     )
@@ -121,6 +134,6 @@ def _about(source: str, table: Table) -> str:
     lengths = f"{low}" if low == high else f"{low} to {high}"
     names = ", ".join(map(str, series.classes.tolist()[:6])) + (", ..." if len(series.classes) > 6 else "")
     return (
-        f"{source}: {len(series):,} series of {lengths} observations, {len(table.channels)} channel(s), "
-        f"{len(series.classes)} classes ({names})"
+        f"{escape(source)}: {len(series):,} series of {lengths} observations, {len(table.channels)} channel(s), "
+        f"{len(series.classes)} classes ({escape(names)})"
     )

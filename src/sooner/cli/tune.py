@@ -6,6 +6,7 @@ from typing import Annotated
 import numpy as np
 import torch
 import typer
+from rich.markup import escape
 
 from sooner.cli.options import (
     AsJson,
@@ -92,7 +93,7 @@ def tune(
     best = next(trial for trial in found.trials if trial.metric == found.metric)
     rows = [(key, str(value)) for key, value in best.values.items()]
     screen.table(f"Best of {len(found.trials)} trials: mean accuracy {found.metric:.4f}", ["setting", "value"], rows)
-    screen.result(f"Written: [bold]{out / 'best.toml'}[/]")
+    screen.result(f"Written: [bold]{escape(str(out / 'best.toml'))}[/]")
     screen.answer(
         {"metric": found.metric, "values": dict(best.values), "trials": len(found.trials), "folder": str(out)}
     )

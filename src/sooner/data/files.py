@@ -79,6 +79,7 @@ def read(
             classes=classes,
             missing=missing,
             gaps=gaps,
+            dtype="float64",  # as a live series of the same numbers comes
         )
     arrays = _arrays(source, columns, y, gaps, part)
     with _about(source):
@@ -97,7 +98,14 @@ def read_observations(
     if is_table(source):
         c = columns or Columns()
         return tables.read_observations(
-            source, series=c.series, time=c.time, label=c.label, channels=c.channels, missing=missing, gaps=gaps
+            source,
+            series=c.series,
+            time=c.time,
+            label=c.label,
+            channels=c.channels,
+            missing=missing,
+            gaps=gaps,
+            dtype="float64",
         )
     arrays = _arrays(source, columns, None, gaps, part)
     with _about(source):

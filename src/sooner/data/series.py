@@ -146,20 +146,25 @@ class Series:
 
     def split_by_group(self, share: float, seed: int) -> tuple["Series", "Series"]:
         """The rest, and whole groups that hold as near to `share` of the series as their random order allows."""
-        share = _as_share(share)
-        remedy = "Give one group for each series, for example the person or the machine it comes from."
-        if self.groups is None:
-            raise InvalidArgument("groups", "known for a split by group", "None", remedy)
-        try:
-            members, sizes = np.unique(self.groups, return_inverse=True, return_counts=True)[1:]
-        except TypeError:
-            raise _of_many_types(self.groups, name="groups") from None
-        if len(sizes) < 2:
-            raise InvalidArgument("groups", "at least 2 different ones", f"{len(sizes)}", remedy)
+        share, members = _as_share(share), self.group_places()
+        sizes = np.bincount(members)
         order = np.random.default_rng(as_seed(seed)).permutation(len(sizes))
         reached = np.cumsum(sizes[order])[:-1]
         held = np.isin(members, order[: 1 + int(np.abs(reached - share * len(self)).argmin())])
         return self.take(np.flatnonzero(~held)), self.take(np.flatnonzero(held))
+
+    def group_places(self) -> IntArray:
+        """(series,): the group of each series as a number; there must be at least 2 of them."""
+        remedy = "Give one group for each series, for example the person or the machine it comes from."
+        if self.groups is None:
+            raise InvalidArgument("groups", "known for a split by group", "None", remedy)
+        try:
+            members = np.unique(self.groups, return_inverse=True)[1]
+        except TypeError:
+            raise _of_many_types(self.groups, name="groups") from None
+        if members.max() < 1:
+            raise InvalidArgument("groups", "at least 2 different ones", "1", remedy)
+        return members
 
     def batch_indices(self, size: int, seed: int) -> list[IntArray]:
         """The places of `batches`: every series once, at most `size` together, similar lengths together."""
@@ -200,7 +205,7 @@ def with_mask(observations: ArrayLike) -> Tensor:
     [[5.0, 0.0, 1.0, 0.0]]
     """
     x = as_tensor(observations, name="observations")
-    x = x if x.is_floating_point() else x.float()
+    x = x if x.is_floating_point() else x.double()
     missing = x.isnan()
     return torch.cat([x.masked_fill(missing, 0.0), (~missing).to(x.dtype)], dim=-1)
 

@@ -31,14 +31,11 @@ class Standardizer:
     mean: FloatArray
     scale: FloatArray
     mask_channels: int = 0
-    _parts: dict[torch.dtype, tuple[Tensor, ...]] = field(init=False, repr=False)
+    _parts: tuple[Tensor, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        # Ready for both types that observations come in: a live series must not wait for it.
-        parts = {
-            dtype: tuple(torch.as_tensor(part, dtype=dtype) for part in (self.mean, self.scale))
-            for dtype in (torch.float32, torch.float64)
-        }
+        # Ready as tensors: a live series must not wait for it.
+        parts = tuple(torch.as_tensor(part, dtype=torch.float64) for part in (self.mean, self.scale))
         object.__setattr__(self, "_parts", parts)
 
     @classmethod
@@ -48,6 +45,11 @@ class Standardizer:
         mean = sum((value * weight).sum(dim=(0, 1)) for value, weight in _measured(series)) / total
         squares = sum((weight * (value - mean) ** 2).sum(dim=(0, 1)) for value, weight in _measured(series))
         deviation = (squares / total).sqrt()
+        if not bool(deviation.isfinite().all()):
+            remedy = "Bring them to a smaller unit."
+            raise InvalidArgument(
+                "observations", "of a finite deviation", "values so large that squares overflow", remedy
+            )
         # What rounding leaves of a constant is no scale.
         scale = torch.where(deviation > 1e-12 * mean.abs(), deviation, torch.ones_like(deviation))
         return cls(mean.cpu().numpy(), scale.cpu().numpy(), series.mask_channels)
@@ -63,8 +65,9 @@ class Standardizer:
         if tuple(x.shape[x.ndim - len(shape) :]) != shape:
             expected, got = f"of shape ({', '.join(('...', *map(str, shape)))})", f"shape {tuple(x.shape)}"
             raise InvalidArgument("observations", expected, got, "It was fitted on observations of that shape.")
-        x = x if x.dtype == torch.float64 else x.float()
-        mean, scale = (part.to(x.device) for part in self._parts[x.dtype])
+        # In float64 whatever comes in: a large offset would be rounded away otherwise, and not alike live and in a batch.
+        x = x.double()
+        mean, scale = (part.to(x.device) for part in self._parts)
         if not self.mask_channels:
             return ((x - mean) / scale).float()
         values, mask = x[..., : -self.mask_channels], x[..., -self.mask_channels :]

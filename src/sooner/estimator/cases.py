@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_array, column_or_1d
 from torch import Tensor
 
 from sooner.errors import InvalidArgument
+from sooner.types import IntArray
 
 
 def as_cases(X: Any, estimator: Any) -> Any:  # noqa: N803  (what every time-series library calls it)
@@ -29,6 +30,18 @@ def as_targets(y: Any) -> npt.NDArray[Any]:
     return labels
 
 
+def places_of(y: Any, classes: npt.NDArray[Any]) -> IntArray:
+    """Labels as places among the classes."""
+    names, known = as_targets(y).tolist(), classes.tolist()
+    where = {name: place for place, name in enumerate(known)}
+    places = [where.get(name, -1) for name in names]
+    if -1 in places:
+        strange = places.index(-1)
+        got = f"{names[strange]!r} at index {strange}"
+        raise InvalidArgument("y", f"among the classes {known}", got, "It was not in training.")
+    return np.asarray(places, dtype=np.int64)
+
+
 def features_in(cases: Any) -> int:
     """What scikit-learn calls the features of an array: all but its first axis. Of a list, the channels."""
     return int(np.shape(cases[0])[0]) if isinstance(cases, list | tuple) else int(np.prod(cases.shape[1:]))
@@ -38,4 +51,14 @@ def _one_for_each(X: Any) -> bool:  # noqa: N803
     """Whether this is a list or an object array of series, each with axes of its own."""
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:
         return len(X) > 0
-    return isinstance(X, list | tuple) and len(X) > 0 and np.ndim(X[0]) > 0 and not np.isscalar(X[0][0])
+    if not isinstance(X, list | tuple) or len(X) == 0:
+        return False
+    shapes = [_shape(case) for case in X]
+    return any(len(shape) > 1 for shape in shapes) or len(set(shapes)) > 1
+
+
+def _shape(case: Any) -> tuple[int, ...]:
+    """Without looking at more than the first entry of nested lists."""
+    if hasattr(case, "shape"):
+        return tuple(case.shape)
+    return (len(case), *_shape(case[0])) if isinstance(case, list | tuple) and len(case) else ()

@@ -1,7 +1,9 @@
 """`EarlyClassifier`: the whole system behind scikit-learn's face."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, overload
@@ -13,16 +15,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from sooner.data.columns import Columns
-from sooner.data.series import Missing, Series, read_aeon, with_mask
+from sooner.data.series import Missing, Series, read_aeon
 from sooner.errors import InvalidArgument, UnknownName
-from sooner.estimator.cases import as_cases, as_targets, features_in
-from sooner.estimator.dial import family_of, rule_for
-from sooner.estimator.learning import HeldOut, Learned, Way, learn, recurrent_settings, scores_of
+from sooner.estimator.cases import as_cases, as_targets, features_in, places_of
+from sooner.estimator.dial import family_named, family_of, rule_for
+from sooner.estimator.learning import HeldOut, Learned, Way, learn, prepared, recurrent_settings, scores_of
 from sooner.estimator.priors import prior_offset
 from sooner.evaluate import balanced_error, choose_rule, sat_curve, settled, threshold_of_least_average_cost
 from sooner.evaluate.achieved import Achieved, achieved
 from sooner.inputs import as_between, as_lengths, as_weights, as_whole
-from sooner.rules import MSPRT, Rule, ThresholdRule, rule_named
+from sooner.rules import MSPRT, Rule, ThresholdRule
 from sooner.settings import Settings
 from sooner.stream import AtEnd, Fleet, Stream
 from sooner.types import ArrayLike, Decisions, FloatArray, IntArray, SATCurve
@@ -47,7 +49,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         max_epochs: of a recurrent model; training stops early where the held-out share no longer gains.
         device: "auto", "cpu", "cuda" or "mps".
         random_state: a whole number, None, or NumPy's RandomState.
-        rule: "msprt", "log_odds", "probability_threshold", "fixed_time" or "patience".
+        rule: "msprt", "log_odds", "probability_threshold" or "fixed_time"; any other rule can be set as `threshold` after `fit`.
         priors: what the classes are expected to be like in use: "equal", "training" (their frequencies in training), or one
             number for each class, as an array in the order of `classes_` or as a dict. May be changed after `fit`.
         missing: "refuse" NaN, or "mask" it: 0 in its place and a channel more that says so.
@@ -140,19 +142,16 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             sample_weight: as in `fit`.
             columns: what the columns of its table were called, kept as `columns_`, so that other data can be read alike.
         """
-        family = rule_named(self.rule)
+        family = family_named(self.rule)
         prior_offset(self.priors, series.classes.tolist(), series.class_counts())  # refused now, not after training
         weights = (
             None if sample_weight is None else as_weights(np.asarray(sample_weight), len(series), name="sample_weight")
         )
         learned = learn(series, weights, self._way(len(series)))
         self.adopt(learned, series.classes, series.class_counts(), columns)
-        if issubclass(family, ThresholdRule):
-            held = self.held_out_scores()
-            curve = sat_curve(held.scores, held.labels, lengths=held.lengths, rule=family)
-            self.rule_ = settled(family, curve, threshold_of_least_average_cost(curve, alpha=0.5))
-        else:
-            self.rule_ = next(family.examples())
+        held = self.held_out_scores()
+        curve = sat_curve(held.scores, held.labels, lengths=held.lengths, rule=family)
+        self.rule_ = settled(family, curve, threshold_of_least_average_cost(curve, alpha=0.5))
         return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
@@ -206,6 +205,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
         """The balanced accuracy of `predict`."""
+        y = as_targets(y)
         if sample_weight is not None:
             from sklearn.metrics import balanced_accuracy_score
 
@@ -215,7 +215,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     def speed_accuracy(self, X: Any, y: Any) -> SATCurve:  # noqa: N803
         """Every trade of speed against accuracy that the rule's family can make on these series, exact."""
         scores, lengths = self.scores(X)
-        return sat_curve(scores, self._places(y), lengths=lengths, rule=family_of(self.rule_))
+        return sat_curve(scores, places_of(y, self.classes_), lengths=lengths, rule=family_of(self.rule_))
 
     def choose_threshold(
         self,
@@ -236,7 +236,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             cost_of_waiting: for one observation, where a wrong decision costs 1.
 
         Returns:
-            What the threshold reaches on these series, with confidence limits.
+            What the threshold reaches on the series it was chosen on, with confidence limits: a little too good, the more so
+            the fewer they are. For an honest figure, judge it on others (`speed_accuracy`, `sooner.evaluate.achieved`).
         """
         check_is_fitted(self)
         scores, labels, lengths = self._judged(X, y)
@@ -266,7 +267,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     @property
     def achieved_(self) -> Achieved:
-        """What the threshold reaches on the held-out series."""
+        """What the threshold reaches on the held-out series; if it was chosen on them, as `fit` does, a little too good."""
         held = self.held_out_scores()
         return achieved(self.rule_, held.scores, held.labels, lengths=held.lengths)
 
@@ -289,7 +290,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             self.model_,
             self.rule_,
             classes=self.classes_.tolist(),
-            prepare=self._prepared,
+            prepare=self._prepared(),
             offset=self._offset(),
             deadline=deadline,
             at_end=at_end,
@@ -342,7 +343,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.rule_ = MSPRT(math.inf)
 
     def _rule(self, value: Any) -> Rule:
-        return rule_for(value, self.rule_, rule_named(self.rule), self.n_classes_)
+        return rule_for(value, self.rule_, family_named(self.rule), self.n_classes_)
 
     def _decided(
         self, rule: Rule, scores: FloatArray, lengths: IntArray, deadline: int | None, at_end: AtEnd
@@ -362,6 +363,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def held_out_scores(self) -> HeldOut:
         """The kept scores of series that the model did not learn from, with `priors` in them."""
+        check_is_fitted(self)
         held: HeldOut = self.held_out_
         return replace(held, scores=held.scores + torch.as_tensor(self._offset()))
 
@@ -374,25 +376,14 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
                 "y", "given together with X", "one of them", "Without both, held-out series are used."
             )
         scores, lengths = self.scores(X)
-        return scores, self._places(y), lengths
-
-    def _places(self, y: Any) -> IntArray:
-        """Labels as places in `classes_`."""
-        names = np.asarray(y)
-        where = {name: place for place, name in enumerate(self.classes_.tolist())}
-        places = [where.get(name, -1) for name in names.tolist()]
-        if -1 in places:
-            strange = places.index(-1)
-            got = f"{names.tolist()[strange]!r} at index {strange}"
-            raise InvalidArgument("y", f"among the classes {self.classes_.tolist()}", got, "It was not in training.")
-        return np.asarray(places, dtype=np.int64)
+        return scores, places_of(y, self.classes_), lengths
 
     def _offset(self) -> npt.NDArray[np.float32]:
         return prior_offset(self.priors, self.classes_.tolist(), self.class_counts_)
 
-    def _prepared(self, observations: torch.Tensor) -> torch.Tensor:
-        """What the model reads, of live observations."""
-        return self.standardizer_.apply_step(with_mask(observations) if self.missing == "mask" else observations)
+    def _prepared(self) -> Callable[[torch.Tensor], torch.Tensor]:
+        """What makes of live observations what the model reads; it stays what it is when the classifier is fitted anew."""
+        return partial(prepared, self.standardizer_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

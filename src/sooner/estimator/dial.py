@@ -3,12 +3,22 @@
 from typing import Any
 
 import numpy as np
+import torch
 
 from sooner.errors import InvalidArgument
-from sooner.rules import MSPRT, Rule, ThresholdRule
+from sooner.rules import MSPRT, Rule, ThresholdRule, rule_named
 
 
-def rule_for(value: Any, current: Rule, asked: type[Rule], classes: int) -> Rule:
+def family_named(name: str) -> type[ThresholdRule]:
+    """The rules of that name, which must have a threshold to be chosen."""
+    family = rule_named(name)
+    if not issubclass(family, ThresholdRule):
+        remedy = "Fit with another one, and set clf.threshold to the rule you want."
+        raise InvalidArgument("rule", "one with a threshold", repr(name), remedy)
+    return family
+
+
+def rule_for(value: Any, current: Rule, asked: type[ThresholdRule], classes: int) -> Rule:
     """The rule that a number, a matrix or a rule stands for.
 
     Args:
@@ -21,8 +31,9 @@ def rule_for(value: Any, current: Rule, asked: type[Rule], classes: int) -> Rule
     MSPRT(threshold=2.0)
     """
     if isinstance(value, Rule):
+        value.step(value.init(1), torch.zeros(1, classes))  # a matrix for another number of classes is refused here
         return value
-    family = next(each for each in (type(current), asked, MSPRT) if issubclass(each, ThresholdRule))
+    family = type(current) if isinstance(current, ThresholdRule) else asked
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
         return family.at(value.item() if isinstance(value, np.generic) else value)
     if family is not MSPRT:

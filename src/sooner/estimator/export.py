@@ -164,7 +164,7 @@ def _fold_of(classifier: "EarlyClassifier") -> Fold:
     model = copy.deepcopy(classifier.model_).cpu().eval()
     offset = torch.as_tensor(classifier._offset())
     classes = tuple(classifier.classes_.tolist())
-    return Fold(model, classifier.rule_, classes, classifier._prepared, offset, None, "force")
+    return Fold(model, classifier.rule_, classes, classifier._prepared(), offset, None, "force")
 
 
 def _refuse_unknown(rule: Rule) -> None:

@@ -33,6 +33,7 @@ def save(classifier: "EarlyClassifier", path: str | PathLike[str]) -> None:
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(classifier)
+    target = refuse_no_place(path)
     held, standard = classifier.held_out_, classifier.standardizer_
     about = {
         "parameters": _parameters(classifier),
@@ -56,10 +57,20 @@ def save(classifier: "EarlyClassifier", path: str | PathLike[str]) -> None:
         "held_out.labels": held.labels,
         "held_out.lengths": held.lengths,
     }
-    target = Path(path)
     part = target.with_name(target.name + ".part")
     part.write_bytes(seal(_kind(target), about, tensors))
     part.replace(target)
+
+
+def refuse_no_place(path: str | PathLike[str]) -> Path:
+    """The path of a file that can be written: its folder is there, and it is no folder itself."""
+    target = Path(path)
+    if not target.name or target.is_dir():
+        raise InvalidArgument("path", "that of a file", f"the folder {target}", "Name the file: model.sooner.")
+    if not target.parent.is_dir():
+        remedy = "Make the folder first."
+        raise InvalidArgument("path", "in a folder that is there", str(target), remedy)
+    return target
 
 
 def load(path: str | PathLike[str]) -> "EarlyClassifier":

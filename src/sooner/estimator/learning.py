@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import torch
 
-from sooner.data.series import Series
+from sooner.data.series import Series, with_mask
 from sooner.data.standardizer import Standardizer
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.inputs import as_whole
@@ -106,10 +106,12 @@ def learn(series: Series, weights: FloatArray | None, way: Way) -> Learned:
     if weights is not None and not weights.all():
         series, weights = series.take(np.flatnonzero(weights)), weights[weights > 0]
     refuse_lonely(series)
+    refuse_absent(series)
     name = way.name_for(series)
     if name == "rocket":
         return _fit_rocket(series, weights, way)
     training, held = _split(series, way)
+    refuse_absent(series.take(training))
     standardizer = Standardizer.fit(series.take(training))
     ready, unseen = standardizer.apply(series.take(training)), standardizer.apply(series.take(held))
     counts = None if weights is None else weights[training]
@@ -191,15 +193,34 @@ def refuse_lonely(series: Series) -> None:
         raise InvalidArgument("y", "a class with at least 2 series", got, "Bring more series of each class.")
 
 
+def refuse_absent(series: Series) -> None:
+    """Nothing can be learned about a class without a series."""
+    absent = np.flatnonzero(series.class_counts() == 0)
+    if len(absent):
+        got = f"none of {series.classes.tolist()[absent[0]]!r}"
+        remedy = "Drop the class, give its series a weight above 0, or split otherwise: other groups, a smaller share."
+        raise InvalidArgument("y", "a series of every class to learn from", got, remedy)
+
+
+def prepared(standardizer: Standardizer, observations: torch.Tensor) -> torch.Tensor:
+    """What a model reads, of live observations: with mask channels where it has some, standardised."""
+    return standardizer.apply_step(with_mask(observations) if standardizer.mask_channels else observations)
+
+
 def _fit_rocket(series: Series, weights: FloatArray | None, way: Way) -> Learned:
     standardizer = Standardizer.fit(series)
     ready = standardizer.apply(series)
     classes = len(ready.classes)
-    groups = None if ready.groups is None else np.unique(ready.groups, return_inverse=True)[1]
+    groups = None if ready.groups is None else ready.group_places()
     model, left_out = Rocket.fit(
         ready.observations, ready.labels, ready.lengths, classes=classes, weights=weights, groups=groups, seed=way.seed
     )
-    record = {"series": len(ready), "held_out": "left out one at a time", "checkpoints": list(model.checkpoints)}
+    unit = "series" if groups is None else "group"
+    record = {
+        "series": len(ready),
+        "held_out": f"left out one {unit} at a time",
+        "checkpoints": list(model.checkpoints),
+    }
     held_out = HeldOut(left_out, ready.labels, ready.lengths).part(_KEPT)
     return Learned("rocket", model, None, standardizer, held_out, record)
 
@@ -225,7 +246,7 @@ def _train(
     log_prior = np.log(counts / counts.sum())
     model = build_model(settings.model, ready.features, len(ready.classes), log_prior=log_prior)
     if way.folder is not None:
-        _refuse_other_data(way.folder, ready, unseen)
+        _refuse_other_data(way.folder, ready, unseen, weights=weights)
     record = train(
         model,
         _examples(ready, weights),
@@ -255,9 +276,9 @@ def _examples(series: Series, weights: FloatArray | None) -> "Examples":
     return Examples(series.observations, series.labels, None if equal else series.lengths, kept)
 
 
-def _refuse_other_data(folder: Path, *parts: Series) -> None:
+def _refuse_other_data(folder: Path, *parts: Series, weights: FloatArray | None) -> None:
     """A run goes on with the data it began with."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(b"" if weights is None else weights.tobytes())
     for part in parts:
         for tensor in (part.observations, part.labels, part.lengths):
             digest.update(tensor.contiguous().numpy().tobytes())

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from sooner.evaluate.bands import balanced_limits, exact_limits
 from sooner.evaluate.metrics import class_errors, hitting_times
@@ -77,7 +77,7 @@ def achieved(
     wrong = np.rint(errors.errors * errors.counts)
     low, high = balanced_limits(wrong, errors.counts, confidence=confidence)
     forced = exact_limits(np.sum(~decisions.crossed), series, confidence=confidence)
-    reach = stats.t.ppf((1 + confidence) / 2, max(series - 1, 1)) * np.sqrt(times.variance / max(series - 1, 1))
+    reach = special.stdtrit(max(series - 1, 1), (1 + confidence) / 2) * np.sqrt(times.variance / max(series - 1, 1))
     return Achieved(
         rule=rule,
         series=series,

@@ -12,7 +12,7 @@ K         classes that have at least one series
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from sooner.errors import InvalidArgument
 from sooner.inputs import as_number, as_real
@@ -40,8 +40,8 @@ def exact_limits(wrong: ArrayLike, counts: ArrayLike, *, confidence: float = 0.9
     bad, of = _counts(wrong, counts)
     remedy = "It is the probability that an interval holds the true error."
     tail = (1 - as_number(confidence, name="confidence", low=0.0, high=1.0, remedy=remedy)) / 2
-    low = np.where(bad > 0, stats.beta.ppf(tail, np.maximum(bad, 1), of - bad + 1), 0.0)
-    high = np.where(bad < of, stats.beta.ppf(1 - tail, bad + 1, np.maximum(of - bad, 1)), 1.0)
+    low = np.where(bad > 0, special.betaincinv(np.maximum(bad, 1), of - bad + 1, tail), 0.0)
+    high = np.where(bad < of, special.betaincinv(bad + 1, np.maximum(of - bad, 1), 1 - tail), 1.0)
     return Limits(low[()], high[()])
 
 

@@ -29,6 +29,7 @@ from torch.autograd.function import once_differentiable
 
 from sooner.errors import SecondBackward
 from sooner.models.activations import Activation
+from sooner.models.uncompiled import uncompiled
 
 _BLOCK = 2**19  # entries of a block of gates: 2 MiB in float32
 # Arrays that start at the same offset of a memory page hinder each other when they are read and written side by side: a store
@@ -66,7 +67,7 @@ class Workspace:
         return Workspace, ()
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@uncompiled
 def lstm_windows(
     projected: Projected,
     recurrent: Recurrent,

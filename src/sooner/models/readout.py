@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from sooner.models.activations import Activation
+from sooner.models.uncompiled import uncompiled
 
 _BLOCK = 2**19  # entries
 
@@ -40,7 +41,7 @@ class Readout(nn.Module):
         logits: Tensor = self.linear(self.activation(normed))
         return logits
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @uncompiled
     def forward(self, hidden: Rows) -> Float[Tensor, "rows classes"]:
         """The logits of each row. In training the rows' own mean and variance are used, and remembered."""
         if not self.training:

@@ -68,7 +68,7 @@ def fit_linear(
     mean = np.average(targets, axis=0, weights=weights)
     members = np.bincount(labels, weights=weights, minlength=classes)
     log_prior = np.log(members / members.sum())
-    several = _known_elsewhere(labels, groups)
+    several = known_elsewhere(labels, groups)
     best: tuple[float, _Fit, Calibration] | None = None
     for fit in _ridges((features - centre) * scale, targets - mean, weights, groups):
         said = fit.left_out + mean
@@ -114,7 +114,7 @@ def _members(groups: Rows) -> list[Rows]:
     return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
 
 
-def _known_elsewhere(labels: Rows, groups: Rows) -> np.ndarray:
+def known_elsewhere(labels: Rows, groups: Rows) -> np.ndarray:
     """Which series have one of their class in another group: of the others, nothing is known once they are left out."""
     _, place, count = np.unique(np.stack([labels, groups]), axis=1, return_inverse=True, return_counts=True)
     known: np.ndarray = np.bincount(labels)[labels] > count[place.ravel()]

@@ -12,7 +12,7 @@ from sooner.errors import InvalidArgument
 from sooner.inputs import as_labels, as_lengths, as_tensor, as_weights, as_whole, refuse_empty
 from sooner.models.base import LiveStep, Model
 from sooner.models.checkpoints import as_checkpoints, carried_over, checkpoint_times, replaced
-from sooner.models.ridge import fit_linear
+from sooner.models.ridge import fit_linear, known_elsewhere
 from sooner.models.running import STATISTICS, RunningFeatures, dilations_for
 from sooner.types import (
     ArrayLike,
@@ -29,7 +29,10 @@ from sooner.types import (
 
 
 class Fitted(NamedTuple):
-    """A fitted model, and its scores for each training series when that one is left out: as good as held-out data."""
+    """A fitted model, and its scores for each training series when that one (with its group) is left out.
+
+    The ridge and the calibration were chosen on them, three numbers or so for each checkpoint; nothing else was.
+    """
 
     model: "Rocket"
     left_out: Scores
@@ -128,8 +131,11 @@ class Rocket(Model):
         clean, _ = model.admit(series, ends)
         flat = clean.flatten(2)
         model.running.fit(flat, ends, seed=seed)
-        counts = np.ones(len(series)) if weights is None else as_weights(weights, len(series), name="weights")
         owners = np.arange(len(series)) if groups is None else _as_groups(groups, len(series))
+        if groups is not None and not known_elsewhere(targets.cpu().numpy(), owners).any():
+            remedy = "Left out with its group, a class would not be known any more: bring a class in two groups."
+            raise InvalidArgument("groups", "with a class that is in two of them", "each class in one", remedy)
+        counts = np.ones(len(series)) if weights is None else as_weights(weights, len(series), name="weights")
         return Fitted(model.eval(), model._fit_checkpoints(flat, targets, ends, counts, owners))
 
     def _fit_checkpoints(

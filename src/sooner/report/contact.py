@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from sooner.types import ArrayLike
 
@@ -20,6 +18,9 @@ def contact_sheet(frames: ArrayLike, names: Sequence[object], path: Path, *, tit
         title: one line above.
         columns: how many frames of each series.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     pictures = np.asarray(frames)
     shown = np.unique(np.linspace(0, pictures.shape[1] - 1, min(columns, pictures.shape[1])).round().astype(int))
     figure = Figure(figsize=(0.9 * len(shown) + 0.8, 0.9 * len(pictures) + 0.9), dpi=130, layout="constrained")

@@ -5,17 +5,19 @@ import warnings
 from collections.abc import Mapping
 from itertools import cycle
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from sooner.evaluate.bands import Limits
 from sooner.report.findings import Findings
 from sooner.report.trajectories import leads
 from sooner.rules import MSPRT
 from sooner.types import FloatArray, SATCurve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # A palette that people with colour-blindness can tell apart (Okabe and Ito), darkest contrast first.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -96,7 +98,7 @@ def write_figures(folder: Path, findings: Findings) -> tuple[Path, ...]:
     return (path, *paths)
 
 
-def _trajectories(findings: Findings) -> Figure:
+def _trajectories(findings: Findings) -> "Figure":
     """One series of each kind: the true class against its strongest rival, and every other class against its own."""
     evaluation = findings.evaluation
     firsts = dict(reversed(findings.chosen))
@@ -121,7 +123,7 @@ def _trajectories(findings: Findings) -> Figure:
     return figure
 
 
-def _confusion(findings: Findings) -> Figure:
+def _confusion(findings: Findings) -> "Figure":
     """Series by true class (rows) and named class (columns), coloured by the share of the row."""
     classes = len(findings.counts)
     places = findings.records.truths * classes + findings.decisions.labels
@@ -142,7 +144,7 @@ def _confusion(findings: Findings) -> Figure:
     return figure
 
 
-def _decision_times(findings: Findings) -> Figure:
+def _decision_times(findings: Findings) -> "Figure":
     """How many series are decided when, rightly and wrongly."""
     figure, axes = _figure(6.4, 3.6)
     right = findings.decisions.labels == findings.records.truths
@@ -155,8 +157,12 @@ def _decision_times(findings: Findings) -> Figure:
     return figure
 
 
-def _figure(width: float, height: float, *, panels: int = 1) -> tuple[Figure, Axes]:
+def _figure(width: float, height: float, *, panels: int = 1) -> "tuple[Figure, Axes]":
     """An empty figure of one panel, or of up to four in two columns."""
+    # Imported here: it takes as long as all the rest of a short command.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     columns = min(panels, 2)
@@ -166,7 +172,7 @@ def _figure(width: float, height: float, *, panels: int = 1) -> tuple[Figure, Ax
     return figure, figure.axes[0]
 
 
-def _save(figure: Figure, path: Path) -> None:
+def _save(figure: "Figure", path: Path) -> None:
     with warnings.catch_warnings():
         # A name in letters that the font lacks is drawn as boxes; the page beside has it right.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)

@@ -201,7 +201,7 @@ def _columns(header: list[str], fields: Fields) -> list[str]:
 def _numbers(number: int, line: str, value: Any) -> FloatArray:
     try:
         return np.array(value, dtype=np.float64)  # None becomes NaN
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise _refused(number, "one with numbers", line, "A missing value is null, or an empty cell.") from None
 
 

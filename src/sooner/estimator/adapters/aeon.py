@@ -1,0 +1,143 @@
+"""`EarlyClassifier` with the methods of aeon's early classifiers, so that whatever drives `TEASER` can drive it."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from aeon.classification.early_classification.base import BaseEarlyClassifier
+from sklearn.base import clone
+
+from sooner.errors import InvalidArgument
+from sooner.estimator.classifier import EarlyClassifier
+from sooner.evaluate.metrics import earliness, harmonic_mean
+from sooner.types import BoolArray, Decisions, FloatArray, IntArray
+
+UNDECIDED = -1
+"""What aeon has in the place of a label, and of every probability, while it is not safe to decide."""
+
+
+class AeonEarlyClassifier(BaseEarlyClassifier):  # type: ignore[misc]  # aeon has no types
+    """An early classifier of aeon: answers are pairs (labels or probabilities, whether they are safe to use).
+
+    aeon sends the series so far and asks again with longer ones, from which it has dropped the rows that were safe. A row
+    is safe once the rule has fired; at `n_timepoints_`, the length of the training series, every row is, and nothing that
+    lies beyond is read. aeon has no word for a series that ends sooner, so all training series are of one length: for unequal
+    ones take `EarlyClassifier` itself. Every observation can bring the decision, where TEASER waits for the next of its
+    classification points, and prefixes of any length are taken.
+
+    `state_info` has a row of four integers for each case: the index of the last observation that was read, 1 if the case is
+    decided, the place in `classes_` of the class that leads, and the number of observations read.
+
+    Every call reads the prefix it is sent from the start; `classifier_.stream()` costs the same at every observation.
+
+    Args:
+        classifier: what decides, unfitted (or fitted: it is cloned); by default `EarlyClassifier()`.
+        random_state: in the place of the classifier's own, if given.
+
+    Attributes:
+        classifier_: the fitted `EarlyClassifier`; its `threshold` may be changed.
+        n_cases_, n_channels_, n_timepoints_: of the training series.
+
+    >>> from aeon.datasets import load_unit_test
+    >>> (x, y), (new, _) = (load_unit_test(split=part) for part in ("train", "test"))
+    >>> clf = AeonEarlyClassifier().fit(x, y)
+    >>> clf.classifier_.threshold = 4.0
+    >>> labels, safe = clf.predict(new[:, :, :4])
+    >>> set(labels[~safe].tolist())
+    {'-1'}
+    >>> labels, safe = clf.update_predict(new[~safe])
+    >>> bool(safe.all())
+    True
+    """
+
+    state_info: Any
+
+    _tags = {"capability:multivariate": True}  # noqa: RUF012  (aeon reads it from the class)
+
+    def __init__(self, classifier: EarlyClassifier | None = None, random_state: Any = None) -> None:
+        self.classifier = classifier
+        self.random_state = random_state
+        super().__init__()
+        if classifier is not None and classifier.missing == "mask":
+            self.set_tags(**{"capability:missing_values": True})
+
+    def compute_harmonic_mean(self, state_info: IntArray, y: Any) -> tuple[float, float, float]:
+        """Harmonic mean of accuracy and 1 - earliness, accuracy, and earliness, of cases that are all decided.
+
+        Args:
+            state_info: (n_cases, 4).
+            y: (n_cases,), the true labels.
+        """
+        decisions = Decisions(self.classes_[state_info[:, 2]], state_info[:, 3], state_info[:, 1] > 0)
+        mean = harmonic_mean(decisions, y, lengths=self.n_timepoints_)
+        accuracy = float((decisions.labels == np.asarray(y)).mean())
+        return mean, accuracy, earliness(decisions, self.n_timepoints_)
+
+    def _check_X(self, X: Any) -> Any:  # noqa: N802, N803  (aeon's name)
+        # aeon warns of series that do not vary, as the first observations of a live one do not.
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*very little variation")
+            return super()._check_X(X)
+
+    def _fit(self, X: Any, y: Any) -> "AeonEarlyClassifier":  # noqa: N803
+        self.n_cases_, self.n_channels_, self.n_timepoints_ = X.shape
+        classifier = EarlyClassifier() if self.classifier is None else clone(self.classifier)
+        if self.random_state is not None:
+            classifier.set_params(random_state=self.random_state)
+        self.classifier_ = classifier.fit(X, y)
+        return self
+
+    def _predict(self, X: Any) -> tuple[npt.NDArray[Any], BoolArray]:  # noqa: N803
+        _, safe = self._decided(X)
+        return self._named(safe), safe
+
+    def _predict_proba(self, X: Any) -> tuple[FloatArray, BoolArray]:  # noqa: N803
+        posterior, safe = self._decided(X)
+        return np.where(safe[:, None], posterior, float(UNDECIDED)), safe
+
+    def _update_predict(self, X: Any) -> tuple[npt.NDArray[Any], BoolArray]:  # noqa: N803
+        self._refuse_others(X)
+        return self._predict(X)
+
+    def _update_predict_proba(self, X: Any) -> tuple[FloatArray, BoolArray]:  # noqa: N803
+        self._refuse_others(X)
+        return self._predict_proba(X)
+
+    def _score(self, X: Any, y: Any) -> tuple[float, float, float]:  # noqa: N803
+        if X.shape[2] < self.n_timepoints_:
+            expected = f"of the full {self.n_timepoints_} time points"
+            raise InvalidArgument("X", expected, X.shape[2], "Cases that are not decided yet have no score.")
+        self._decided(X)
+        return self.compute_harmonic_mean(self.state_info, y)
+
+    def _decided(self, X: Any) -> tuple[FloatArray, BoolArray]:  # noqa: N803
+        """The posterior at the decision, or now, and whether it is one; the rest is in `state_info`."""
+        scores, lengths = self.classifier_.scores(X)
+        decisions = self.classifier_.rule_.decide(scores, np.minimum(lengths, self.n_timepoints_))
+        safe = decisions.crossed | (lengths >= self.n_timepoints_)
+        columns = (decisions.times - 1, safe, decisions.labels, decisions.times)
+        self.state_info = np.stack(columns, axis=1).astype(np.int64)
+        at = torch.as_tensor(scores[np.arange(len(scores)), decisions.times - 1])
+        return at.softmax(dim=1).numpy(), safe
+
+    def _named(self, safe: BoolArray) -> npt.NDArray[Any]:
+        labels: npt.NDArray[Any] = self.classes_[self.state_info[:, 2]]
+        if safe.all():
+            return labels
+        # As aeon has it, text among labels of text.
+        silence = np.asarray(UNDECIDED).astype(np.str_ if labels.dtype.kind == "U" else np.int64)
+        return np.where(safe, labels, silence)
+
+    def _refuse_others(self, X: Any) -> None:  # noqa: N803
+        """What is sent again are the undecided cases, longer than before."""
+        remedy = (
+            "Drop the decided cases, keep the order of the others, and call reset_state_info() before other series."
+        )
+        waiting = self.state_info[self.state_info[:, 1] == 0]
+        if len(X) != len(waiting):
+            raise InvalidArgument("X", f"the {len(waiting)} cases that are not decided yet", f"{len(X)} cases", remedy)
+        if len(waiting) and X.shape[2] <= waiting[0, 3]:
+            expected = f"longer than the {waiting[0, 3]} time points of the last call"
+            raise InvalidArgument("X", expected, f"{X.shape[2]} time points", remedy)
