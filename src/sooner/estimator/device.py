@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.estimator.dial import rule_for
 from sooner.inputs import as_whole
-from sooner.rules import Rule, ThresholdRule
+from sooner.rules import MSPRT, Rule, ThresholdRule
 from sooner.rules.described import rule_described
 from sooner.stream.fold import AtEnd, Decision
 from sooner.types import BoolArray, FloatArray, IntArray
@@ -162,7 +162,7 @@ class OnnxStream:
 
     @threshold.setter
     def threshold(self, value: Any) -> None:
-        rule = rule_for(value, self._rule, type(self._rule), len(self.classes))
+        rule = rule_for(value, self._rule, MSPRT, len(self.classes))
         # A graph that compares one number cannot take a matrix; one with a matrix fills it with a number.
         if type(rule) is not type(self._rule) or np.ndim(dial_of(rule)) > np.ndim(self.graph.about["threshold"]):
             remedy = "Export the classifier again with that rule."
