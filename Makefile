@@ -8,11 +8,12 @@ READY := .venv/.ready
 demo: $(READY)
 	$(BIN)/sooner demo
 
+# One thread for each of the two processes: more would only wait for each other.
 test: $(READY)
-	$(BIN)/pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
 test-slow: $(READY)
-	$(BIN)/pytest -n 2 -m slow
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m slow
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
