@@ -10,6 +10,7 @@ from sooner import report as report
 from sooner import rules as rules
 from sooner import scores as scores
 from sooner import settings as settings
+from sooner import statistics as statistics
 from sooner import stream as stream
 from sooner import types as types
 from sooner.estimator import EarlyClassifier as EarlyClassifier

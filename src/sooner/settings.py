@@ -54,9 +54,10 @@ class ModelSettings:
         activation: "tanh" or "b2bsqrt".
         formula: "m_tandem" or "m_tandem_oblivion".
         prior: "kept" leaves the training set's prior in the scores, "corrected" subtracts its logarithm.
-        encoder: "none", or what reads each observation first: "dense", "resnet_small" or "resnet110".
+        encoder: "none", or what reads each observation first: "dense", "convolution", "resnet_small" or "resnet110".
         width: the number of features that the encoder gives.
         penalty: of "earliest", the price of waiting.
+        moments: of "pooling" and "frames", the times of each series that a step of training looks at.
     """
 
     name: str = "recurrent"
@@ -69,18 +70,20 @@ class ModelSettings:
     encoder: str = "none"
     width: int = 128
     penalty: float = 0.01
+    moments: int = 4
 
     def __post_init__(self) -> None:
-        _check_choice(self, "model.name", ("recurrent", "earliest", "pooling"))
+        _check_choice(self, "model.name", ("recurrent", "earliest", "pooling", "frames"))
         _check_whole(self, "model.hidden", 1, "It is the size of the model's state.")
         _check_whole(self, "model.order", 0, "It is the number of earlier observations a window holds.", word="full")
         _check_choice(self, "model.cell", ("peephole", "lstm", "gru"))
         _check_choice(self, "model.activation", ("tanh", "b2bsqrt"))
         _check_choice(self, "model.formula", ("m_tandem", "m_tandem_oblivion"))
         _check_choice(self, "model.prior", ("kept", "corrected"))
-        _check_choice(self, "model.encoder", ("none", "dense", "resnet_small", "resnet110"))
+        _check_choice(self, "model.encoder", ("none", "dense", "convolution", "resnet_small", "resnet110"))
         _check_whole(self, "model.width", 1, "It is the number of features of an encoded observation.")
         _check_number(self, "model.penalty", "It is the price of waiting.")
+        _check_whole(self, "model.moments", 1, "It counts times of a series.")
 
 
 @dataclass(frozen=True)

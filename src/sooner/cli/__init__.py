@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from sooner.cli import bench, data, demo, evaluate, stream, threshold, train, tune
+from sooner.cli import bench, data, demo, evaluate, reproduce, stream, threshold, train, tune
 from sooner.errors import SoonerError
 
 app = typer.Typer(
@@ -19,7 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for verb in (demo, train, evaluate, threshold, stream, tune, bench):
+for verb in (demo, train, evaluate, threshold, stream, tune, reproduce, bench):
     app.command()(getattr(verb, verb.__name__.rpartition(".")[2]))
 app.add_typer(data.app, name="data")
 

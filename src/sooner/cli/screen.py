@@ -76,6 +76,12 @@ class Screen:
         with Progress(*columns, console=self._news) as progress:
             yield progress
 
+    def bar(self) -> Progress:
+        """A bar for one thing at a time, started and stopped by whoever moves it."""
+        return Progress(
+            BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=self._news, disable=self.quiet
+        )
+
     @contextmanager
     def counts(self) -> Iterator[Progress]:
         """Bars for things."""

@@ -39,7 +39,8 @@ DRAWS = 15  # pixels in a frame of NMNIST-100f
 
 _KINDS = {"nmnist": 1, "nmnist-h": 2, "nmnist-100f": 3}
 _PIXELS_A_FRAME = {"nmnist": 40, "nmnist-h": 10}
-_FRAMES = {"nmnist": 20, "nmnist-h": 20, "nmnist-100f": 100}
+FRAMES = {"nmnist": 20, "nmnist-h": 20, "nmnist-100f": 100}
+"""T of each set."""
 _SPLITS = {"train": 1, "validation": 2, "test": 3}
 _DTYPES = ("uint8", "float32")
 
@@ -98,7 +99,7 @@ class Nmnist:
     @property
     def time(self) -> int:
         """T: how many frames a series has."""
-        return _FRAMES[self.kind]
+        return FRAMES[self.kind]
 
     def batch(self, indices: ArrayLike, epoch: int = 0, dtype: Literal["uint8", "float32"] = "uint8") -> FrameBatch:
         """The series at these places: frames (batch, time, 28, 28), and labels.

@@ -4,6 +4,7 @@ from sooner.errors import InvalidArgument
 from sooner.models.base import Model
 from sooner.models.earliest import Earliest
 from sooner.models.encoders import encoder_named
+from sooner.models.frames import FrameClassifier
 from sooner.models.pooling import Pooling
 from sooner.models.recurrent import Recurrent
 from sooner.settings import ModelSettings
@@ -15,8 +16,8 @@ def build_model(
 ) -> Model:
     """The model that the settings describe, untrained.
 
-    EARLIEST and pooling take of the settings what they have: hidden and penalty, or nothing. LSTM-s and LSTM-m are recurrent
-    models with cell "lstm" and full memory; their losses make them what they are.
+    EARLIEST, pooling and frames take of the settings what they have: hidden and penalty; moments; encoder, moments and formula.
+    LSTM-s and LSTM-m are recurrent models with cell "lstm" and full memory; their losses make them what they are.
 
     Args:
         settings: the `model` table.
@@ -34,8 +35,11 @@ def build_model(
     if settings.name == "earliest":
         return Earliest(features, classes, hidden=settings.hidden, penalty=settings.penalty, log_prior=prior)
     if settings.name == "pooling":
-        return Pooling(features, classes, stem="embedding", log_prior=prior)
+        return Pooling(features, classes, stem="embedding", moments=settings.moments, log_prior=prior)
     encoder = None if settings.encoder == "none" else encoder_named(settings.encoder, features, width=settings.width)
+    if settings.name == "frames":
+        reader = encoder or encoder_named("identity", features)
+        return FrameClassifier(reader, classes, formula=settings.formula, moments=settings.moments, log_prior=prior)
     return Recurrent(
         features,
         classes,

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.inputs import as_tensor, as_whole
+from sooner.models.convolutions import convolutions, halved
 from sooner.types import ArrayLike
 
 Rows = Shaped[Tensor, "rows *features"]
@@ -176,7 +177,36 @@ class ResidualNetwork(Encoder):
         return self.layers(images).mean(dim=(2, 3))  # type: ignore[no-any-return]
 
 
+class Convolution(Encoder):
+    """Six layers of convolutions for small images, then one linear layer with norm and ReLU: trains on a CPU in minutes.
+
+    Args:
+        features: (height, width) or (channels, height, width).
+        width: the length of the vector; the stages have 3/8, 3/4 and all of as many channels.
+
+    >>> Convolution((28, 28), 128)(torch.zeros(5, 28, 28)).shape
+    torch.Size([5, 128])
+    """
+
+    def __init__(self, features: tuple[int, ...], width: int = 128) -> None:
+        super().__init__(features, width)
+        if len(self.features) not in (2, 3) or width % 8:
+            expected = "(height, width) or (channels, height, width), and a width that 8 divides"
+            raise InvalidArgument("features", expected, (features, width), "It reads images.")
+        self.image = (1, *self.features)[-3:]
+        widths = (3 * width // 8, 3 * width // 4, width)
+        places = halved(self.image[1], len(widths)) * halved(self.image[2], len(widths))
+        self.layers = convolutions(self.image[0], widths)
+        self.head = nn.Sequential(nn.Linear(width * places, width, bias=False), nn.BatchNorm1d(width), nn.ReLU())
+
+    def encode(self, rows: Tensor) -> Encoded:
+        """The last layer of the images."""
+        images = rows.reshape(len(rows), *self.image).contiguous(memory_format=torch.channels_last)
+        return self.head(self.layers(images).flatten(1))  # type: ignore[no-any-return]
+
+
 ENCODERS: Mapping[str, Callable[..., Encoder]] = {
+    "convolution": Convolution,
     "dense": Dense,
     "identity": Identity,
     "resnet110": ResidualNetwork.resnet110,

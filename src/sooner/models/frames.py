@@ -6,11 +6,12 @@ frames: the paper's way to train its feature extractor. The trained encoder then
 """
 
 from collections.abc import Iterator
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from sooner.inputs import running
+from sooner.inputs import as_lengths, as_whole, running
 from sooner.models.base import LiveStep, Model
 from sooner.models.encoders import Dense, Encoder
 from sooner.scores import m_tandem_step
@@ -25,6 +26,7 @@ class FrameClassifier(Model):
         classes: K.
         formula: "m_tandem" adds the evidence of single observations up, "m_tandem_oblivion" trusts the newest one alone (which
             holds all earlier ones in NMNIST-H).
+        moments: how many observations of each series a step of training reads, drawn anew; "all" reads every one.
         log_prior: (classes,), see `sooner.scores`.
 
     >>> FrameClassifier(Dense((3,), 8), 4)(torch.zeros(5, 6, 3)).logits.shape
@@ -32,9 +34,17 @@ class FrameClassifier(Model):
     """
 
     def __init__(
-        self, encoder: Encoder, classes: int, *, formula: str = "m_tandem", log_prior: ArrayLike | None = None
+        self,
+        encoder: Encoder,
+        classes: int,
+        *,
+        formula: str = "m_tandem",
+        moments: int | Literal["all"] = "all",
+        log_prior: ArrayLike | None = None,
     ) -> None:
         super().__init__(encoder.features, classes, order=0, formula=formula, log_prior=log_prior)
+        remedy = 'It counts observations of a series; or say "all".'
+        self.moments = moments if moments == "all" else as_whole(moments, name="moments", low=1, remedy=remedy)
         self.encoder = encoder
         self.head = nn.Linear(encoder.width, self.classes, bias=False)
 
@@ -54,6 +64,16 @@ class FrameClassifier(Model):
         read = self._read(observations[live])
         logits = read.new_zeros(*live.shape, self.classes).masked_scatter(live[..., None], read)
         return Windows(logits[:, :, None])
+
+    def training_windows(self, observations: Observations, lengths: Lengths | None) -> tuple[Windows, Lengths | None]:
+        """The logits of some observations of each series, each as likely as the other; they are windows of their own anyway."""
+        time = observations.shape[1]
+        if self.moments == "all" or self.moments >= time:
+            return self(observations, lengths), lengths
+        ends = as_lengths(lengths, observations, time=time)
+        times = (torch.rand(len(ends), self.moments, device=ends.device) * ends[:, None]).long()
+        seen = observations[torch.arange(len(ends), device=ends.device)[:, None], times]
+        return self(seen), None
 
     def init(self, streams: int) -> LiveState:
         """The scores so far, and whether there are any."""

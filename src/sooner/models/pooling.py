@@ -22,13 +22,14 @@ from torch import Tensor, nn
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.inputs import as_lengths, as_tensor, as_whole, running, without_padding
 from sooner.models.base import LiveStep, Model
+from sooner.models.convolutions import convolutions, halved
 from sooner.models.maps import ACCUMULATIONS, STEMS, Frames, Maps, MapSeries
 from sooner.types import ArrayLike, Lengths, LiveState, Observations, Windows
 
-_MOMENTS = 4  # times of each series that a training step looks at
-
 Moments = Int[Tensor, "batch moments"]
 
+_PLACES = 4
+"""Height and width, at most, of what the last layer reads."""
 _ROWS = 256
 """Maps that the classifier reads at once: more would only leave the processor's cache."""
 
@@ -45,7 +46,8 @@ class Pooling(Model):
         accumulate: "max" or "sum", see `Maximum` and `GatedSum`.
         stem: "convolution" or "embedding", see `Convolution` and `Embedding`.
         channels: those of the map; with "embedding", for each channel of an observation.
-        widths: the channels of the classifier's layers; each one halves height and width.
+        widths: the channels of the classifier's stages; each one halves height and width.
+        moments: times of each series that a step of training looks at.
         log_prior: (classes,), subtracted once; by default nothing is.
 
     >>> model = Pooling((28, 28), 10, stem="embedding")
@@ -60,8 +62,9 @@ class Pooling(Model):
         *,
         accumulate: str = "max",
         stem: str = "convolution",
-        channels: int = 16,
-        widths: tuple[int, ...] = (32, 64, 128),
+        channels: int = 8,
+        widths: tuple[int, ...] = (48, 96, 128),
+        moments: int = 4,
         log_prior: ArrayLike | None = None,
     ) -> None:
         super().__init__(features, classes, log_prior=log_prior)
@@ -72,6 +75,7 @@ class Pooling(Model):
             raise UnknownName("accumulate", accumulate, ACCUMULATIONS)
         if stem not in STEMS:
             raise UnknownName("stem", stem, STEMS)
+        self.moments = as_whole(moments, name="moments", low=1, remedy="It counts times of a series.")
         self.frame = (1, *self.features)[-3:]
         width = as_whole(channels, name="channels", low=1, remedy="It is the number of channels of the map.")
         self.how = ACCUMULATIONS[accumulate]
@@ -115,7 +119,7 @@ class Pooling(Model):
     def training_windows(self, observations: Observations, lengths: Lengths | None) -> tuple[Windows, Lengths | None]:
         """Logits at a few times of each series, drawn anew, as many short ones as long ones: reading every map would not pay."""
         ends = as_lengths(lengths, observations, time=observations.shape[1])
-        chance = torch.rand(len(ends), _MOMENTS, device=ends.device)
+        chance = torch.rand(len(ends), self.moments, device=ends.device)
         times = (ends[:, None] + 1.0).pow(chance).floor().long().clamp_min(1).minimum(ends[:, None])
         return Windows(self.logits_at(observations, times.sort(dim=1).values, lengths)[:, None]), None
 
@@ -157,21 +161,18 @@ class Pooling(Model):
 
 
 def _classifier(shape: tuple[int, ...], widths: tuple[int, ...], classes: int) -> nn.Sequential:
-    """Convolution, norm, ReLU and pooling for each width, then one linear layer on at most 4x4 places.
+    """Convolutions, then one linear layer on at most 4x4 places.
 
     The norm of a batch, not of a single map: over all channels that one learned nothing from sparse frames, and channel by
     channel it would hide how much a map shows, which is what confidence is made of. Rows of padding are never read.
     """
-    entering, height, width = shape
-    layers = nn.Sequential()
-    for size in widths:
-        leaving = as_whole(size, name="widths", low=1, remedy="It holds the channels of the classifier's layers.")
-        layers.extend([nn.Conv2d(entering, leaving, 3, padding=1, bias=False), nn.BatchNorm2d(leaving), nn.ReLU()])
-        layers.append(nn.MaxPool2d(2, ceil_mode=True))
-        entering, height, width = leaving, -(-height // 2), -(-width // 2)
-    places = (min(height, 4), min(width, 4))
-    head = nn.Linear(entering * places[0] * places[1], classes)
-    return layers.extend([nn.AdaptiveAvgPool2d(places), nn.Flatten(), head])
+    layers = convolutions(shape[0], widths)
+    height, width = (halved(size, len(widths)) for size in shape[1:])
+    places = (min(height, _PLACES), min(width, _PLACES))
+    if places != (height, width):  # where it changes nothing, it still takes its time
+        layers.append(nn.AdaptiveAvgPool2d(places))
+    leaving = widths[-1] if widths else shape[0]
+    return layers.extend([nn.Flatten(), nn.Linear(leaving * places[0] * places[1], classes)])
 
 
 def _finite(flat: Shaped[Tensor, "*rows pixels"], live: Tensor) -> Tensor:

@@ -4,8 +4,9 @@ The batch of step s is a pure function of (seed, s). So a run that was cut at an
 unbroken one would have seen, and nothing about the order has to be saved.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -30,50 +31,31 @@ class Batch(NamedTuple):
     indices: Labels
 
 
-@dataclass(frozen=True, eq=False)
-class Examples:
-    """Series with known classes; arrays become tensors.
+class Source(ABC):
+    """Series with known classes, stored or made on the fly: what training and validation read."""
 
-    Args:
-        observations: (series, time, *features); floating ones must be finite within each length.
-        labels: (series,), classes counted from 0.
-        lengths: (series,); by default every series fills the tensor.
-        weights: (series,), how often each is drawn in training compared with the others; by default all alike, each once
-            in an epoch.
-    """
-
-    observations: Tensor
     labels: Tensor
-    lengths: Tensor | None = None
-    weights: Tensor | None = None
+    """(series,), classes counted from 0."""
+    lengths: Tensor | None
+    """(series,), or None where all series are as long as the set has time."""
+    weights: Tensor | None
+    """(series,), how often each is drawn in training compared with the others, or None for all alike."""
 
-    def __post_init__(self) -> None:
-        observations = as_tensor(self.observations, name="observations").detach()
-        if observations.ndim < 2 or 0 in observations.shape[1:]:
-            raise InvalidArgument(
-                "observations",
-                "of shape (series, time, *features)",
-                f"shape {tuple(observations.shape)}",
-                "Stack series of equal length, or pad them and give `lengths`.",
-            )
-        refuse_empty(observations, name="observations")
-        lengths = as_lengths(self.lengths, observations, time=observations.shape[1])
-        object.__setattr__(self, "observations", _finite(observations, lengths))
-        object.__setattr__(self, "labels", _as_classes(self.labels, observations))
-        object.__setattr__(self, "lengths", None if self.lengths is None else lengths)
-        if self.weights is not None:
-            object.__setattr__(
-                self, "weights", torch.as_tensor(as_weights(self.weights, len(observations), name="weights"))
-            )
+    shape: tuple[int, ...]
+    """(time, *features) of a series."""
+
+    @abstractmethod
+    def observe(self, rows: Labels, epoch: int) -> Observations:
+        """The series at these places, as the given epoch shows them."""
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def take(self, indices: IntArray) -> Batch:
+    def take(self, indices: IntArray, epoch: int = 0) -> Batch:
         """The series at these places."""
         rows = torch.as_tensor(indices, device=self.labels.device)
         lengths = None if self.lengths is None else self.lengths[rows]
-        return Batch(self.observations[rows], self.labels[rows], lengths, rows)
+        return Batch(self.observe(rows, epoch), self.labels[rows], lengths, rows)
 
     def class_counts(self, classes: int) -> Counts:
         """The series of each class that still run at each time; one row if all run to the end. None may be absent."""
@@ -90,7 +72,80 @@ class Examples:
             raise InvalidArgument("labels", f"of all {classes} classes", f"none of class {absent}", remedy)
         if self.lengths is None:
             return member.sum(dim=0, keepdim=True)
-        return running(self.lengths, self.observations.shape[1]).double().T @ member
+        return running(self.lengths, self.shape[0]).double().T @ member
+
+
+@dataclass(frozen=True, eq=False)
+class Examples(Source):
+    """Stored series with known classes; arrays become tensors.
+
+    Args:
+        observations: (series, time, *features); floating ones must be finite within each length.
+        labels: (series,), classes counted from 0.
+        lengths: (series,); by default every series fills the tensor.
+        weights: (series,), how often each is drawn in training compared with the others; by default all alike, each once
+            in an epoch.
+    """
+
+    observations: Tensor
+    labels: Tensor
+    lengths: Tensor | None = None
+    weights: Tensor | None = None
+    shape: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        observations = as_tensor(self.observations, name="observations").detach()
+        if observations.ndim < 2 or 0 in observations.shape[1:]:
+            raise InvalidArgument(
+                "observations",
+                "of shape (series, time, *features)",
+                f"shape {tuple(observations.shape)}",
+                "Stack series of equal length, or pad them and give `lengths`.",
+            )
+        refuse_empty(observations, name="observations")
+        lengths = as_lengths(self.lengths, observations, time=observations.shape[1])
+        object.__setattr__(self, "observations", _finite(observations, lengths))
+        object.__setattr__(self, "shape", tuple(observations.shape[1:]))
+        object.__setattr__(self, "labels", _as_classes(self.labels, len(observations)))
+        object.__setattr__(self, "lengths", None if self.lengths is None else lengths)
+        if self.weights is not None:
+            object.__setattr__(
+                self, "weights", torch.as_tensor(as_weights(self.weights, len(observations), name="weights"))
+            )
+
+    def observe(self, rows: Labels, epoch: int) -> Observations:  # noqa: ARG002
+        """The same in every epoch."""
+        return self.observations[rows]
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn(Source):
+    """Series made on the fly, all of the same length, for example with other noise in every epoch.
+
+    Args:
+        labels: (series,), classes counted from 0.
+        shape: (time, *features) of a series.
+        draw: from places and the epoch, counted from 0, to (batch, time, *features); the same for the same.
+
+    >>> noise = Drawn([0, 1], (3, 2), lambda rows, epoch: torch.full((len(rows), 3, 2), float(epoch)))
+    >>> noise.take([1], epoch=4).observations[0, 0]
+    tensor([4., 4.])
+    """
+
+    labels: Tensor
+    shape: tuple[int, ...]
+    draw: Callable[[Labels, int], Observations]
+    lengths: None = field(init=False, default=None)
+    weights: None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        labels = as_tensor(self.labels, name="labels")
+        refuse_empty(labels, name="labels")
+        object.__setattr__(self, "labels", _as_classes(labels, len(labels)))
+
+    def observe(self, rows: Labels, epoch: int) -> Observations:
+        """What the function makes of them."""
+        return self.draw(rows, epoch)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +155,7 @@ class Shuffled:
     A batch is never short: what does not fill one at the end of an epoch is left for another epoch's order.
     """
 
-    examples: Examples
+    examples: Source
     batch_size: int
     seed: int
     start: int
@@ -109,14 +164,15 @@ class Shuffled:
     def __iter__(self) -> Iterator[Batch]:
         weights = None if self.examples.weights is None else tuple(self.examples.weights.tolist())
         for step in range(self.start, self.stop):
-            yield self.examples.take(batch_indices(step, len(self.examples), self.batch_size, self.seed, weights))
+            indices = batch_indices(step, len(self.examples), self.batch_size, self.seed, weights)
+            yield self.examples.take(indices, epoch_of(step, len(self.examples), self.batch_size))
 
 
 @dataclass(frozen=True, eq=False)
 class InOrder:
     """Every series once, as it stands."""
 
-    examples: Examples
+    examples: Source
     batch_size: int
 
     def __iter__(self) -> Iterator[Batch]:
@@ -135,9 +191,14 @@ def batch_indices(
     >>> [batch_indices(step, series=4, batch_size=2, seed=0).tolist() for step in (0, 1)]
     [[2, 0], [1, 3]]
     """
-    per_epoch = max(series // batch_size, 1)
-    epoch, place = divmod(step, per_epoch)
-    return _order(series, seed, epoch, weights)[place * batch_size : (place + 1) * batch_size]
+    place = step % max(series // batch_size, 1)
+    order = _order(series, seed, epoch_of(step, series, batch_size), weights)
+    return order[place * batch_size : (place + 1) * batch_size]
+
+
+def epoch_of(step: int, series: int, batch_size: int) -> int:
+    """The epoch, from 0, that step `step` (from 0) belongs to."""
+    return step // max(series // batch_size, 1)
 
 
 @lru_cache(maxsize=2)
@@ -148,14 +209,14 @@ def _order(series: int, seed: int, epoch: int, weights: tuple[float, ...] | None
     return random.choice(series, series, p=np.asarray(weights) / sum(weights))
 
 
-def _as_classes(labels: Tensor, observations: Tensor) -> Labels:
+def _as_classes(labels: Tensor, series: int) -> Labels:
     # How many classes there are is the model's to say; here labels need only be whole and not negative.
     tensor = as_tensor(labels, name="labels")
     if tensor.numel() and int(tensor.min()) < 0:
         index = int(tensor.argmin())
         raise InvalidArgument("labels", "at least 0", f"{int(tensor[index])} at index {index}", "Classes count from 0.")
     classes = 1 + int(tensor.max()) if tensor.numel() else 1
-    return as_labels(tensor, observations.new_empty(len(observations), classes))
+    return as_labels(tensor, torch.empty(series, classes, device=tensor.device))
 
 
 def _finite(observations: Observations, lengths: Lengths) -> Observations:

@@ -18,7 +18,7 @@ from sooner.errors import InvalidArgument
 from sooner.models.base import Model
 from sooner.settings import Settings, settings_from_dict, to_dict
 from sooner.train.callbacks import LAST, Bar, Checkpoints, Selection, Watch
-from sooner.train.examples import Examples
+from sooner.train.examples import Source
 from sooner.train.record import TrainingRecord, versions
 from sooner.train.trainee import Trainee, Validation, own_randomness
 
@@ -32,8 +32,8 @@ _CHATTER = (
 
 def train(
     model: Model,
-    training: Examples,
-    validation: Examples,
+    training: Source,
+    validation: Source,
     settings: Settings,
     *,
     folder: str | PathLike[str] | None = None,
@@ -187,9 +187,9 @@ def _identity(settings: Settings) -> dict[str, Any]:
     return {f"{name}.{key}": table[key] for name, table in tables for key in table if key not in _MAY_DIFFER}
 
 
-def _check_shapes(model: Model, training: Examples, validation: Examples) -> None:
+def _check_shapes(model: Model, training: Source, validation: Source) -> None:
     for examples in (training, validation):
-        model.check_observations(examples.observations, leading=2)
+        model.check_observations(torch.empty(len(examples), *examples.shape, device="meta"), leading=2)
     if int(validation.labels.max()) >= model.classes:
         remedy = f"The model has {model.classes} classes."
         raise InvalidArgument("labels", f"in 0..{model.classes - 1}", int(validation.labels.max()), remedy)

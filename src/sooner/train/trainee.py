@@ -14,7 +14,7 @@ from sooner.evaluate.metrics import mean_accuracy
 from sooner.models.base import Model
 from sooner.settings import Settings, to_dict
 from sooner.train.criterion import Criterion, Judged
-from sooner.train.examples import Batch, Examples, InOrder, Shuffled
+from sooner.train.examples import Batch, InOrder, Shuffled, Source
 from sooner.train.optimizers import optimizer_for, schedule_for
 from sooner.types import Scores
 
@@ -32,7 +32,7 @@ class Validation(NamedTuple):
 class Trainee(LightningModule):
     """A model with what it is trained on and towards."""
 
-    def __init__(self, model: Model, training: Examples, validation: Examples, settings: Settings) -> None:
+    def __init__(self, model: Model, training: Source, validation: Source, settings: Settings) -> None:
         super().__init__()
         self.model = model
         self.settings = settings

@@ -29,7 +29,7 @@ from sooner.errors import InvalidArgument, NoTrialFinished, TrainingDiverged, Un
 from sooner.inputs import as_whole
 from sooner.models.base import Model
 from sooner.settings import Settings, changed, to_dict, write_toml
-from sooner.train import Examples, Validation, train
+from sooner.train import Source, Validation, train
 from sooner.train.record import versions
 from sooner.train.trainee import own_randomness
 from sooner.tune.space import SearchSpace
@@ -77,8 +77,8 @@ class TuningRecord:
 
 def tune(
     make_model: MakeModel,
-    training: Examples,
-    validation: Examples,
+    training: Source,
+    validation: Source,
     settings: Settings,
     space: SearchSpace,
     *,
@@ -135,8 +135,8 @@ class _Objective:
     def __init__(
         self,
         make_model: MakeModel,
-        training: Examples,
-        validation: Examples,
+        training: Source,
+        validation: Source,
         settings: Settings,
         space: SearchSpace,
         *,

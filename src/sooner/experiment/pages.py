@@ -1,0 +1,170 @@
+"""What people look at: the tables, the tests of significance, and the page that lays our curves over the published ones."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sooner.errors import InvalidArgument
+from sooner.experiment.plan import Plan
+from sooner.experiment.result import Result, curve_of
+from sooner.experiment.run import Stages, Trial
+from sooner.report.comparison import Comparison, Highlight, Line, Table, Trajectories, write_comparison
+from sooner.statistics import PairwiseTable, Trials, one_way_anova, p_values, tukey_kramer, two_way_anova
+
+_SHOWN = 12  # mean times in a table for people; the record has all of them
+
+
+@dataclass(frozen=True)
+class Pages:
+    """What was written, and what stands in it."""
+
+    page: Path
+    tables: tuple[Table, ...]
+    statistics: Mapping[str, Any]
+
+
+def write_pages(folder: Path, result: Result, stages: Stages, work: Path) -> Pages:
+    """Write the page and the figures of a result into a folder."""
+    if not result.outcomes:
+        raise InvalidArgument("result", "of at least 1 trial", "none", "Run a model of the plan first.")
+    plan = result.plan
+    tested, statistics = _tested(result)
+    tables = (_errors(result), *tested)
+    about = {"plan": plan.name, "profile": plan.profile, "data": plan.data.set, **_minutes(result)}
+    comparison = Comparison(
+        plan.title,
+        "Balanced error on the test set over the mean time to a decision, as means over seeds. "
+        + ("Dashed: as published." if result.published else "The paper gives no numbers for this one."),
+        _lines(result),
+        tables=tables,
+        trajectories=_trajectories(plan, stages, work),
+        about=about,
+        shortened=plan.about,
+    )
+    return Pages(write_comparison(folder, comparison).page, tables, statistics)
+
+
+def _lines(result: Result) -> tuple[Line, ...]:
+    lines = []
+    for name, outcomes in result.outcomes.items():
+        means = {time: mean for time in result.plan.times if (mean := result.mean(name, time)) is not None}
+        if means:
+            errors, sem = np.array(list(means.values())).T
+            highlight: Highlight = "headline" if name == result.plan.headline else "plain"
+            line = Line(name, "ours", np.array(list(means)), errors, trials=len(outcomes), sem=sem, highlight=highlight)
+            lines.append(line)
+    for name, rows in result.published.items():
+        times, errors, sem, _ = np.array(rows, dtype=np.float64).T
+        lines.append(Line(name, "published", times, errors, trials=rows[0].trials, sem=sem))
+    return tuple(lines)
+
+
+def _errors(result: Result) -> Table:
+    """Ours and the published error of every model, side by side."""
+    times = result.plan.headline_times or _spread(result.plan.times)
+    rows = []
+    for name, outcomes in result.outcomes.items():
+        rows.append((name, f"ours, {len(outcomes)}", *(_said(result.mean(name, time)) for time in times)))
+        told = {row.mean_time: row.error for row in result.published.get(name, ())}
+        if told:
+            trials = result.published[name][0].trials
+            rows.append(("", f"published, {trials}", *(f"{told[time]:.2f}" if time in told else "" for time in times)))
+    columns = ("model", "trials", *(f"{time:g}" for time in times))
+    note = "Mean over seeds ± standard error, in percent, at the mean times above."
+    return Table("Balanced error in percent at mean times", columns, tuple(rows), note)
+
+
+def _spread(times: tuple[float, ...]) -> tuple[float, ...]:
+    places = np.unique(np.linspace(0, len(times) - 1, min(len(times), _SHOWN)).round().astype(int))
+    return tuple(times[place] for place in places)
+
+
+def _said(mean: tuple[float, float] | None) -> str:
+    if mean is None:
+        return ""
+    return f"{mean[0]:.2f}" if np.isnan(mean[1]) else f"{mean[0]:.2f} ± {mean[1]:.2f}"
+
+
+def _tested(result: Result) -> tuple[tuple[Table, ...], Mapping[str, Any]]:
+    """Analysis of variance and all pairs, or nothing where there are too few models or trials to compare."""
+    trials = _trials(result)
+    if trials is None:
+        return (), {}
+    anova = one_way_anova(trials) if trials.phases is None else two_way_anova(trials)
+    pairs = tukey_kramer(trials)
+    statistics = {"anova": anova.to_dict(), "pairs": pairs.to_dict(), "at": _when(result.plan)}
+    return (_p_table(result.plan, pairs),), statistics
+
+
+def _trials(result: Result) -> Trials | None:
+    plan = result.plan
+    phases = plan.phases or (("", plan.times[-1]),)
+    models, errors, names = [], [], []
+    for name in result.outcomes:
+        cells = [(phase, result.errors(name, time)) for phase, time in phases]
+        if min(len(found) for _, found in cells) >= 2:
+            for phase, found in cells:
+                models += [name] * len(found)
+                errors += found.tolist()
+                names += [phase] * len(found)
+    if len(set(models)) < 2:
+        return None
+    return Trials(tuple(models), tuple(errors), tuple(names) if plan.phases else None)
+
+
+def _p_table(plan: Plan, pairs: PairwiseTable) -> Table:
+    found = p_values(pairs)
+    starred = found.starred()
+    columns = ("", *map(str, found.columns))
+    rows = tuple(
+        (str(cell), *row, *[""] * (len(found.columns) - len(row)))
+        for cell, row in zip(found.rows, starred, strict=True)
+    )
+    note = f"Asterisks: p < 0.05, 0.01, 0.001. {_when(plan)}"
+    return Table("p-values of the Tukey-Kramer test", columns, rows, note)
+
+
+def _when(plan: Plan) -> str:
+    if plan.phases:
+        return "Mean times: " + ", ".join(f"{phase} {time:g}" for phase, time in plan.phases) + "."
+    return f"Mean time: {plan.times[-1]:g}."
+
+
+def _minutes(result: Result) -> dict[str, str]:
+    spent = {
+        f"minutes of training, {name}": ", ".join(f"{outcome.training_minutes:g}" for outcome in outcomes)
+        for name, outcomes in result.outcomes.items()
+    }
+    return spent if result.encoder_minutes is None else {"minutes, encoder": f"{result.encoder_minutes:g}", **spent}
+
+
+def _trajectories(plan: Plan, stages: Stages, work: Path) -> tuple[Trajectories, ...]:
+    """The first series of the test set, one of each class in turn, of the first trained model that is tested by MSPRT."""
+    trial = next(
+        (each for each in stages.trials if each.contender.rule == "msprt" and each.scores.outcome(work) is not None),
+        None,
+    )
+    if trial is None or not plan.trajectories:
+        return ()
+    return _drawn(trial, plan, work)
+
+
+def _drawn(trial: Trial, plan: Plan, work: Path) -> tuple[Trajectories, ...]:
+    curve, _, _, labels = curve_of(trial, work)
+    scores = np.load(trial.scores.folder(work) / "scores.npy", mmap_mode="r")
+    middle = plan.phases[-1][1] if plan.phases else plan.times[len(plan.times) // 2]
+    place = max(int(np.searchsorted(curve.mean_times, middle, side="right")) - 1, 0)
+    threshold = float(curve.thresholds[place])
+    _, firsts = np.unique(labels, return_index=True)
+    return tuple(
+        Trajectories(
+            f"{trial.contender.name}, series {series}",
+            int(labels[series]),
+            scores[series].copy(),
+            threshold if np.isfinite(threshold) else None,
+        )
+        for series in firsts[: plan.trajectories].tolist()
+    )

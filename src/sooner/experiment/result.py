@@ -1,0 +1,199 @@
+"""What came out of a plan: rows for each model and seed, their means beside the published ones, and the record of it all.
+
+A row holds what the rule gives at one threshold: the largest whose mean time is not above the one asked for. So its error
+is that of real decisions on the test set, and follows from the numbers of wrong decisions in each class, which stand beside it.
+"""
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from sooner.evaluate import over_seeds, sat_curve, stopping_curve
+from sooner.experiment.plan import Plan
+from sooner.experiment.published import PublishedRow, published
+from sooner.experiment.run import Stages, Trial
+from sooner.rules import MSPRT, FixedTime, ThresholdRule
+from sooner.settings import to_dict
+from sooner.types import FloatArray, IntArray, SATCurve
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a rule gives at one threshold, on the test set.
+
+    Args:
+        asked: the mean time that was asked for.
+        threshold: the largest whose mean time is not above it; infinite where waiting for the end is not too long.
+        mean_time: what the threshold takes.
+        error: balanced, in percent.
+        wrong: wrong decisions in each class.
+        series: the series of each class.
+    """
+
+    asked: float
+    threshold: float
+    mean_time: float
+    error: float
+    wrong: tuple[int, ...]
+    series: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One trial: a row for each mean time that its curve reaches, and the minutes that its training took."""
+
+    seed: int
+    rows: tuple[Row, ...]
+    training_minutes: float
+    best: Mapping[str, float]
+    parameters: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """All trials of a plan that are done, by the name of the model."""
+
+    plan: Plan
+    outcomes: Mapping[str, tuple[Outcome, ...]]
+    encoder_minutes: float | None
+    classes: int
+
+    @property
+    def published(self) -> Mapping[str, tuple[PublishedRow, ...]]:
+        """The paper's rows, by the name of the model."""
+        return published(self.plan.published) if self.plan.published else {}
+
+    def errors(self, name: str, time: float) -> FloatArray:
+        """The error in percent at a mean time, of each seed whose curve reaches it."""
+        rows = (row for outcome in self.outcomes[name] for row in outcome.rows if row.asked == time)
+        return np.array([row.error for row in rows])
+
+    def mean(self, name: str, time: float) -> tuple[float, float] | None:
+        """Mean and standard error over seeds, in percent; None where not every seed's curve reaches the time."""
+        errors = self.errors(name, time)
+        if len(errors) < len(self.outcomes[name]) or not len(errors):
+            return None
+        found = over_seeds(errors[:, None])
+        return float(found.mean[0]), float(found.sem[0])
+
+    def headline(self) -> dict[str, float]:
+        """The mean error of the headline model at its mean times."""
+        name = self.plan.headline
+        if name not in self.outcomes:
+            return {}
+        means = {time: self.mean(name, time) for time in self.plan.headline_times}
+        return {f"{time:g}": round(mean[0], 4) for time, mean in means.items() if mean is not None}
+
+    def to_dict(self, command: str, date: str) -> dict[str, Any]:
+        """The record: plain numbers from which every mean can be computed again."""
+        plan, name = self.plan, self.plan.headline
+        models = {
+            each: {
+                "mean": self._table(each),
+                "published": {f"{row.mean_time:g}": row.error for row in self.published.get(each, ())},
+                "seeds": [_brief(outcome) for outcome in outcomes],
+            }
+            for each, outcomes in self.outcomes.items()
+        }
+        return {
+            "name": plan.name,
+            "title": plan.title,
+            "command": command,
+            "date": date,
+            "profile": plan.profile,
+            "shortened": plan.about,
+            "headline_model": name,
+            "headline": self.headline(),
+            "seeds": [self._full(outcome) for outcome in self.outcomes.get(name, ())],
+            "models": models,
+            "encoder_minutes": self.encoder_minutes,
+            "data": asdict(plan.data),
+            "settings": {each.name: to_dict(each.settings) for each in plan.contenders if not each.scores_of},
+            "encoder": None if plan.encoder is None else to_dict(plan.encoder),
+            "machine": {"processor": platform.machine(), "cores": _cores(), "system": platform.system()},
+        }
+
+    def _table(self, name: str) -> dict[str, list[float | None]]:
+        means = {time: self.mean(name, time) for time in self.plan.times}
+        return {
+            f"{time:g}": [round(mean[0], 4), None if np.isnan(mean[1]) else round(mean[1], 4)]
+            for time, mean in means.items()
+            if mean is not None
+        }
+
+    def _full(self, outcome: Outcome) -> dict[str, Any]:
+        rows = [_plain(row) for row in outcome.rows if row.asked in self.plan.headline_times]
+        return {"seed": outcome.seed, "training_minutes": outcome.training_minutes, "rows": rows}
+
+
+def result_of(plan: Plan, stages: Stages, work: Path) -> Result:
+    """The trials that are done; those that are not are left out."""
+    outcomes: dict[str, list[Outcome]] = {}
+    times = sorted({*plan.times, *plan.headline_times, *(time for _, time in plan.phases)})
+    for trial in stages.trials:
+        if trial.scores.outcome(work) is not None:
+            outcomes.setdefault(trial.contender.name, []).append(_outcome(trial, times, work))
+    encoder = next((stage for stage in stages.in_order if stage.kind == "encoder"), None)
+    seconds = None if encoder is None else (encoder.outcome(work) or {}).get("training_seconds")
+    classes = next((len(rows[0].rows[0].series) for rows in outcomes.values() if rows[0].rows), 0)
+    minutes = None if seconds is None else round(seconds / 60, 2)
+    return Result(plan, {name: tuple(each) for name, each in outcomes.items()}, minutes, classes)
+
+
+def curve_of(trial: Trial, work: Path) -> tuple[SATCurve, FloatArray, IntArray, IntArray]:
+    """The exact curve of a trial on the test set; the statistic it rests on, the predictions and the labels."""
+    folder = trial.scores.folder(work)
+    scores, labels = np.load(folder / "scores.npy"), np.load(folder / "labels.npy")
+    predictions = scores.argmax(axis=2)
+    if trial.contender.rule == "halting":
+        halting = np.load(folder / "halting.npy")
+        curve = stopping_curve(halting, predictions, labels, classes=scores.shape[2])
+        return curve, halting.astype(np.float64), predictions, labels
+    rule: type[ThresholdRule] = FixedTime if trial.contender.rule == "fixed_time" else MSPRT
+    statistic = rule.statistic(torch.from_numpy(scores)).double().numpy()
+    return sat_curve(scores, labels, rule=rule), statistic, predictions, labels
+
+
+def _outcome(trial: Trial, times: list[float], work: Path) -> Outcome:
+    curve, statistic, predictions, labels = curve_of(trial, work)
+    rows = []
+    for time in times:
+        place = int(np.searchsorted(curve.mean_times, time, side="right")) - 1
+        if place >= 0:
+            rows.append(_row(time, float(curve.thresholds[place]), statistic, predictions, labels))
+    training = trial.training.outcome(work)
+    assert training is not None
+    minutes = round(training["training_seconds"] / 60, 2)
+    return Outcome(trial.seed, tuple(rows), minutes, training["best"], training["parameters"])
+
+
+def _row(asked: float, threshold: float, statistic: FloatArray, predictions: IntArray, labels: IntArray) -> Row:
+    crossed = statistic >= threshold
+    stops = np.where(crossed.any(axis=1), crossed.argmax(axis=1), statistic.shape[1] - 1)
+    wrong = predictions[np.arange(len(labels)), stops] != labels
+    classes = int(labels.max()) + 1
+    counts, mistakes = np.bincount(labels, minlength=classes), np.bincount(labels[wrong], minlength=classes)
+    present = counts > 0
+    error = 100 * float((mistakes[present] / counts[present]).mean())
+    mean_time = float((stops + 1).mean())
+    return Row(asked, threshold, mean_time, round(error, 4), tuple(mistakes.tolist()), tuple(counts.tolist()))
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    return {**asdict(row), "threshold": row.threshold if np.isfinite(row.threshold) else "inf"}
+
+
+def _brief(outcome: Outcome) -> dict[str, Any]:
+    errors = {f"{row.asked:g}": row.error for row in outcome.rows}
+    about = {"seed": outcome.seed, "training_minutes": outcome.training_minutes, "parameters": outcome.parameters}
+    return {**about, "best_validation": dict(outcome.best), "errors": errors}
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

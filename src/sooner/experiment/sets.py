@@ -1,0 +1,117 @@
+"""The series of a plan: made on the fly from MNIST, or features of videos that were kept before."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sooner.data import mnist, video
+from sooner.data.nmnist import FRAMES, SIDE, Nmnist
+from sooner.errors import InvalidArgument
+from sooner.experiment.plan import DataPlan
+from sooner.train import Drawn, Examples, Source
+
+Split: TypeAlias = Literal["train", "validation", "test"]
+SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+DIGITS = 10
+RAREST = 0.1  # what "tenfold" leaves of the last class
+
+
+@dataclass(frozen=True)
+class Videos:
+    """Where the features of videos are, as `sooner data features` keeps them, and the official split files."""
+
+    features: Path
+    splits: Path
+
+
+@dataclass(frozen=True)
+class Sets:
+    """The splits of a plan's data.
+
+    Args:
+        plan: which series.
+        videos: where they are, for sets of videos.
+        work: a folder for clips, which are too many for the memory.
+    """
+
+    plan: DataPlan
+    videos: Videos | None = None
+    work: Path = Path()
+
+    @property
+    def classes(self) -> int:
+        """K."""
+        return DIGITS if self.plan.set in FRAMES else len(self._clips("train").classes)
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What the series depend on."""
+        clips = {} if self.plan.set in FRAMES else {str(split): self._about(split) for split in SPLITS}
+        return {**asdict(self.plan), **clips}
+
+    def frames(self, split: Split, *, masks: str, seed: int, dtype: Literal["uint8", "float32"]) -> Source:
+        """The frames of a split; with masks "redrawn", others in each epoch and for each seed."""
+        if self.plan.set not in FRAMES:
+            return self._video_features(split)
+        part = getattr(_digits(), split)
+        rows = _kept(part.labels, self.plan, split)
+        made = Nmnist(
+            part.images[rows],
+            part.labels[rows],
+            kind=self.plan.set,  # type: ignore[arg-type]
+            split=split,
+            seed=seed if masks == "redrawn" else 0,
+        )
+
+        def draw(places: Tensor, epoch: int) -> Tensor:
+            return made.batch(places, epoch if masks == "redrawn" else 0, dtype).observations
+
+        return Drawn(made.labels, (made.time, SIDE, SIDE), draw)
+
+    def _video_features(self, split: Split) -> Examples:
+        clips = self._clips(split)
+        self.work.mkdir(parents=True, exist_ok=True)
+        series = clips.series_in_file(self.work / f"{split}.npy")
+        count = len(series) if getattr(self.plan, split) == "all" else int(getattr(self.plan, split))
+        return Examples(series.observations[:count], series.labels[:count])
+
+    def _clips(self, split: Split) -> video.Clips:
+        if self.videos is None:
+            remedy = "Make them with `sooner data features`, then name their folder and that of the split files."
+            raise InvalidArgument("features", f"the features of {self.plan.set}", "nothing", remedy)
+        kind: Any = self.plan.set
+        clips: video.Clips = getattr(video.load(kind, splits=self.videos.splits, features=self.videos.features), split)
+        return clips
+
+    def _about(self, split: Split) -> list[Any]:
+        clips = self._clips(split)
+        return [clips.features.folder.name, len(clips), [each.name for each in clips.videos]]
+
+
+@lru_cache(maxsize=1)
+def _digits() -> mnist.Mnist:
+    return mnist.load()
+
+
+def _kept(labels: Tensor, plan: DataPlan, split: Split) -> Tensor:
+    """The places of the series that a plan takes; the test set keeps its own frequencies."""
+    asked = getattr(plan, split)
+    rows = torch.arange(len(labels) if asked == "all" else min(int(asked), len(labels)))
+    if plan.frequencies == "equal" or split == "test":
+        return rows
+    shares = RAREST ** (np.arange(DIGITS) / (DIGITS - 1))
+    kept = [
+        places[: max(1, round(len(places) * share))]
+        for places, share in zip(_by_class(labels[rows]), shares, strict=True)
+    ]
+    return rows[torch.cat(kept).sort().values]
+
+
+def _by_class(labels: Tensor) -> list[Tensor]:
+    return [(labels == k).nonzero()[:, 0] for k in range(DIGITS)]

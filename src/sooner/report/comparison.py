@@ -1,0 +1,397 @@
+"""Our speed-accuracy curves over the published ones of a paper: what is compared, and the page that shows it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from html import escape
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+from torch import Tensor
+
+from sooner.errors import InvalidArgument, UnknownName
+from sooner.inputs import as_finite, as_real, as_whole, with_lengths
+from sooner.report.comparison_figures import write_comparison_figures
+from sooner.report.page import Report, _filled, _part, _policy
+from sooner.report.payload import pack
+from sooner.report.trajectories import leads
+from sooner.rules import MSPRT
+from sooner.types import FloatArray
+
+Origin: TypeAlias = Literal["ours", "published"]
+Highlight: TypeAlias = Literal["headline", "plain"]
+
+_SCRIPTS = ("numbers.js", "charts.js", "comparison.js")
+_STYLES = ("page.css", "comparison.css")
+
+
+class Band(NamedTuple):
+    """Errors in percent, one standard error below and above, at the mean times that have one."""
+
+    times: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A speed-accuracy curve of one model, or a single point of it, which is drawn as a marker.
+
+    Args:
+        name: the model. Ours and the published one of the same name share a hue.
+        origin: "ours" or "published".
+        times: mean times, ascending.
+        errors: balanced errors in percent, one for each time.
+        trials: how many trainings the errors are the mean of.
+        sem: standard errors of the mean in percent; NaN where there is none, as with a single trial.
+        highlight: "headline" for the thickest line, with its band of one standard error.
+
+    >>> Line("LSTM-s", "published", [5.0, 6.5], [20.51, 15.393], trials=300, sem=[0.007, np.nan]).said
+    ('time 5, error 20.510 ± 0.007 %', 'time 6.5, error 15.393 %')
+    """
+
+    name: str
+    origin: Origin
+    times: FloatArray
+    errors: FloatArray
+    _: KW_ONLY
+    trials: int
+    sem: FloatArray | None = None
+    highlight: Highlight = "plain"
+
+    def __post_init__(self) -> None:
+        for name, choices in (("origin", get_args(Origin)), ("highlight", get_args(Highlight))):
+            if getattr(self, name) not in choices:
+                raise UnknownName(name, getattr(self, name), choices)
+        times = _as_times(self.times)
+        checked = {
+            "name": str(self.name),
+            "times": times,
+            "errors": _as_percent(self.errors, len(times), name="errors"),
+            "trials": as_whole(self.trials, name="trials", low=1, remedy="It counts the trainings behind the errors."),
+            "sem": None if self.sem is None else _as_sem(self.sem, len(times)),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def behind(self) -> str:
+        """Whose it is, and how many trials are behind it."""
+        return f"{self.origin}, {self.trials:,} trial{'s' if self.trials > 1 else ''}"
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Each point in words."""
+        sem = np.full(len(self.times), np.nan) if self.sem is None else self.sem
+        return tuple(map(_point, self.times.tolist(), self.errors.tolist(), sem.tolist()))
+
+    @property
+    def band(self) -> Band | None:
+        """One standard error to each side, where there is one."""
+        if self.sem is None or not (known := np.isfinite(self.sem)).any():
+            return None
+        errors, sem = self.errors[known], self.sem[known]
+        return Band(self.times[known], np.maximum(errors - sem, 0.0), np.minimum(errors + sem, 100.0))
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of ready texts; the first column names its rows.
+
+    >>> Table("Errors", ("time", "ours"), (("5", "10.8 %"), ("10", "2.1 %"))).rows[1]
+    ('10', '2.1 %')
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for place, row in enumerate(self.rows):
+            if len(row) != len(self.columns):
+                expected = f"{len(self.columns)} cells a row, as there are columns"
+                raise InvalidArgument("rows", expected, f"{len(row)} in row {place}", "Leave a cell blank with ''.")
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectories:
+    """How the classes of one series fare against each other.
+
+    Args:
+        title: what is special about it.
+        truth: the true class, in 0..K-1.
+        scores: (time, classes).
+        threshold: where MSPRT stops; None draws the trajectories alone.
+        classes: names of the K classes; by default 0..K-1.
+
+    >>> Trajectories("A quick one", 1, [[0.0, 1.5], [0.0, 4.0]], 3.0, ("cat", "dog")).stop
+    (1, 2)
+    """
+
+    title: str
+    truth: int
+    scores: Tensor
+    threshold: float | None = None
+    classes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        scores = as_real(self.scores, name="scores")
+        if scores.ndim != 2:
+            raise InvalidArgument("scores", "of shape (time, classes)", f"shape {scores.shape}", "Give one series.")
+        batch, _ = with_lengths(scores[None], None)
+        count = batch.shape[2]
+        truth = as_whole(self.truth, name="truth", low=0, remedy="It is the index of the true class, from 0.")
+        if truth >= count:
+            raise InvalidArgument("truth", f"in 0..{count - 1}", truth, f"The scores have {count} classes.")
+        if len(self.classes) not in (0, count):
+            raise InvalidArgument("classes", f"{count} names", len(self.classes), "Give one name for each class.")
+        if self.threshold is not None:
+            as_finite(self.threshold, name="threshold", low=0.0, remedy="Without a threshold, give None.")
+        object.__setattr__(self, "scores", batch[0])
+        object.__setattr__(self, "classes", tuple(map(str, self.classes or range(count))))
+
+    @property
+    def leads(self) -> FloatArray:
+        """(time, classes): the least log-likelihood ratio of each class to the others."""
+        return leads(self.scores)
+
+    @property
+    def stop(self) -> tuple[int, int] | None:
+        """The named class and the time, where the threshold is reached."""
+        if self.threshold is None:
+            return None
+        decided = MSPRT(self.threshold).decide(self.scores[None])
+        return (int(decided.labels[0]), int(decided.times[0])) if decided.crossed[0] else None
+
+    @property
+    def said(self) -> str:
+        """The outcome in words."""
+        truth = f"True class: {self.classes[self.truth]}."
+        if self.threshold is None:
+            return truth
+        if self.stop is None:
+            return f"{truth} The threshold of {self.threshold:.4g} is not reached."
+        named, time = self.stop
+        return (
+            f"{truth} At a threshold of {self.threshold:.4g} it is named {self.classes[named]} at t\u00a0=\u00a0{time}."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Everything on the page.
+
+    Args:
+        title: the heading.
+        lede: one or two sentences below it.
+        lines: the curves; one at least, and one for each name and origin.
+        tables: shown below the curves, in that order.
+        trajectories: a few series to look at.
+        about: settings for the table at the end, by name.
+        shortened: what was cut short, in a sentence; it is shown above the curves and in their figure.
+    """
+
+    title: str
+    lede: str
+    lines: tuple[Line, ...]
+    _: KW_ONLY
+    tables: tuple[Table, ...] = ()
+    trajectories: tuple[Trajectories, ...] = ()
+    about: Mapping[str, str] = field(default_factory=dict)
+    shortened: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.lines:
+            raise InvalidArgument("lines", "one line at least", "none", "A page without a curve compares nothing.")
+        seen: set[tuple[str, Origin]] = set()
+        for line in self.lines:
+            if (key := (line.name, line.origin)) in seen:
+                remedy = "Name the variants apart."
+                raise InvalidArgument("lines", "one for each name and origin", f"{key} twice", remedy)
+            seen.add(key)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names, the headline's first; the place of a name is its hue."""
+        ordered = sorted(self.lines, key=lambda line: line.highlight != "headline")
+        return tuple(dict.fromkeys(line.name for line in ordered))
+
+    @property
+    def floor(self) -> float:
+        """Where a logarithmic axis has no error at all: half as high as the least other one."""
+        errors = np.concatenate([line.errors for line in self.lines])
+        return 0.5 * float(errors[errors > 0].min(initial=100.0))
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The least and the greatest error drawn, with bands, no lower than the floor."""
+        bands = [line.band for line in self.lines if line.band is not None]
+        drawn = [line.errors for line in self.lines] + [side for band in bands for side in band[1:]]
+        every = np.maximum(np.concatenate(drawn), self.floor)
+        return float(every.min()), float(every.max())
+
+
+def write_comparison(folder: str | Path, comparison: Comparison) -> Report:
+    """Write `comparison.html`, `curves.png` and, if there are any, `trajectories.png` into a folder, made if need be.
+
+    The page is interactive and opens without a network; files of the same names are replaced.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    page = folder / "comparison.html"
+    page.write_text(comparison_page(comparison), encoding="utf-8")
+    return Report(page, write_comparison_figures(folder, comparison))
+
+
+def comparison_page(comparison: Comparison) -> str:
+    """The page alone, as text."""
+    # plotly's own package takes a second to import.
+    from plotly.offline import get_plotlyjs
+
+    plotly, script = get_plotlyjs(), "\n".join(map(_part, _SCRIPTS))
+    banded = any(line.highlight == "headline" and line.band for line in comparison.lines)
+    shortened = f'<p class="note" data-testid="shortened"><b>Shortened.</b> {escape(comparison.shortened)}</p>'
+    return _filled(
+        _part("comparison.html"),
+        {
+            "policy": _policy(plotly, script),
+            "style": "\n".join(map(_part, _STYLES)),
+            "title": escape(comparison.title),
+            "lede": escape(comparison.lede),
+            "shortened": shortened if comparison.shortened else "",
+            "keys": "".join(_keys(comparison, name) for name in comparison.models),
+            "band": " Band: one standard error of the mean to each side." if banded else "",
+            "tables": "".join(_table(place, table) for place, table in enumerate(comparison.tables)),
+            "trajectories": _panels(comparison),
+            "about": _about(comparison.about),
+            "made": escape(f"Written by sooner {version('sooner')}. This page holds its data and needs no network."),
+            "told": _payload(comparison),
+            "plotly": plotly,
+            "script": script,
+        },
+    )
+
+
+def _as_times(times: FloatArray) -> FloatArray:
+    array = as_real(times, name="times")
+    remedy = "Mean times count observations; sort the points, and leave out those without a value."
+    if array.ndim != 1 or not array.size:
+        raise InvalidArgument("times", "of shape (points,), one at least", f"shape {array.shape}", remedy)
+    if not (np.isfinite(array).all() and array[0] > 0 and (np.diff(array) >= 0).all()):
+        raise InvalidArgument("times", "finite, above 0 and ascending", array.tolist(), remedy)
+    return array
+
+
+def _as_percent(values: FloatArray, points: int, *, name: str) -> FloatArray:
+    array = as_real(values, name=name)
+    remedy = "These are percents: 2.0 means 2 %."
+    if array.shape != (points,):
+        raise InvalidArgument(name, f"of shape ({points},), as `times`", f"shape {array.shape}", remedy)
+    if not ((array >= 0) & (array <= 100)).all():
+        worst = array[~((array >= 0) & (array <= 100))][0]
+        raise InvalidArgument(name, "in 0..100", worst, remedy)
+    return array
+
+
+def _as_sem(values: FloatArray, points: int) -> FloatArray:
+    array = as_real(values, name="sem")
+    known = ~np.isnan(array)
+    return np.where(known, _as_percent(np.where(known, array, 0.0), points, name="sem"), np.nan)
+
+
+def _point(time: float, error: float, sem: float) -> str:
+    spread = "" if np.isnan(sem) else f" ± {sem:.3f}"
+    return f"time {f'{time:.2f}'.rstrip('0').rstrip('.')}, error {error:.3f}{spread} %"
+
+
+def _keys(comparison: Comparison, name: str) -> str:
+    """A model's part of the legend: a button for each of its lines."""
+    buttons = [
+        f'<button type="button" class="{line.origin}{" point" if len(line.times) == 1 else ""}" aria-pressed="true" '
+        f'data-line="{place}" data-testid="key-{place}" aria-label="{escape(name)}, {line.behind}">'
+        f"<i></i>{line.behind}</button>"
+        for place, line in sorted(enumerate(comparison.lines), key=lambda numbered: numbered[1].origin)
+        if line.name == name
+    ]
+    return f"<li><span>{escape(name)}</span>{''.join(buttons)}</li>"
+
+
+def _table(place: int, table: Table) -> str:
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.columns)
+    rows = "".join(
+        f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}</tr>'
+        for row in table.rows
+        if row
+    )
+    note = f'<p class="small">{escape(table.note)}</p>' if table.note else ""
+    return (
+        f'<section class="card" aria-labelledby="table-{place}"><h2 id="table-{place}">{escape(table.title)}</h2>'
+        f'<div class="box" tabindex="0" role="region" aria-labelledby="table-{place}">'
+        f'<table class="texts" data-testid="table-{place}"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+        f"</div>{note}</section>"
+    )
+
+
+def _panels(comparison: Comparison) -> str:
+    if not comparison.trajectories:
+        return ""
+    panels = "".join(
+        f"<figure><figcaption>{escape(one.title)}</figcaption>"
+        f'<div class="plot" id="trajectory-{place}" role="img" aria-label="{escape(one.title)}"></div>'
+        f'<p class="small" data-testid="outcome-{place}">{escape(one.said)}</p></figure>'
+        for place, one in enumerate(comparison.trajectories)
+    )
+    return (
+        '<section class="card" aria-labelledby="panels-title"><h2 id="panels-title">Single series</h2>'
+        '<p class="small">Each line is a class against its strongest rival, the least of its log-likelihood ratios to the '
+        'others: <b class="truth">the true class</b>, and <b class="others">every other one</b>. Dashed: the threshold. '
+        f'Ring: the decision.</p><div class="panels">{panels}</div></section>'
+    )
+
+
+def _about(about: Mapping[str, str]) -> str:
+    packages = {name: version(name) for name in ("sooner", "numpy", "torch", "plotly")}
+    rows = {**about, **packages, **about}  # the order of the first, the values of the last
+    return "".join(
+        f'<tr><th scope="row">{escape(str(name))}</th><td>{escape(str(value))}</td></tr>'
+        for name, value in rows.items()
+    )
+
+
+def _payload(comparison: Comparison) -> str:
+    """What the page is told, as JSON that is safe inside of a script element."""
+    told = {
+        "lines": [_line(comparison, line) for line in comparison.lines],
+        "floor": comparison.floor,
+        "span": comparison.span,
+        "trajectories": [_trajectories(one) for one in comparison.trajectories],
+    }
+    # A "<" can only stand inside of a string here, where the escape means the same.
+    return json.dumps(told, allow_nan=False).replace("<", "\\u003c")
+
+
+def _line(comparison: Comparison, line: Line) -> dict[str, Any]:
+    return {
+        "name": line.name,
+        "behind": line.behind,
+        "origin": line.origin,
+        "highlight": line.highlight,
+        "hue": comparison.models.index(line.name),
+        "times": pack(line.times),
+        "errors": pack(line.errors),
+        "band": {name: pack(side) for name, side in line.band._asdict().items()} if line.band else None,
+        "said": line.said,
+    }
+
+
+def _trajectories(one: Trajectories) -> dict[str, Any]:
+    return {
+        "classes": one.classes,
+        "truth": one.truth,
+        "leads": pack(one.leads.T.astype(np.float32)),
+        "threshold": one.threshold,
+        "stop": one.stop,
+    }
