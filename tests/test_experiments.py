@@ -1,27 +1,229 @@
-"""The files of the published experiments can be read, searched and built."""
+"""The plans of the published tables and figures: all there, readable, and with the published settings."""
 
-from pathlib import Path
+from functools import cache
 
 import pytest
 
+from sooner.data.nmnist import FRAMES
+from sooner.experiment.plan import find_plan, merged, names, plan_from_tables, read_plan
+from sooner.experiment.published import published
 from sooner.models import build_model
-from sooner.settings import read_settings
-from sooner.tune import read_search
+from sooner.settings import changed, read_tables
 
-FILES = sorted((Path(__file__).parents[1] / "experiments").glob("*.toml"))
-SHAPES = {"nmnist_h": (128, 10), "nmnist_100f": (128, 10), "ucf101": (2048, 101), "hmdb51": (2048, 51)}
-COUNTS = {"nmnist_h": 133_504, "nmnist_100f": 133_504, "ucf101": 2_387_456, "hmdb51": 2_374_656}
+PLANS = names()
+FIGURES = {
+    *("sat_nmnist_h", "sat_nmnist_100f", "sat_ucf101", "sat_hmdb51"),
+    *("losses_nmnist_h", "losses_nmnist_100f", "ablation_nmnist_100f", "imbalance_nmnist_h"),
+    *("tandem_nmnist", "tandem_nmnist_h", "tandem_nmnist_100f"),
+    *("trajectories_nmnist_h", "trajectories_nmnist_100f"),
+}
+TABLES = {
+    "sat_nmnist_h": "sat_nmnist_h",
+    "sat_nmnist_100f": "sat_nmnist_100f",
+    "dre_losses_nmnist_h": "losses_nmnist_h",
+    "lsel_vs_logistic_nmnist_100f": "losses_nmnist_100f",
+    "ablation_nmnist_100f": "ablation_nmnist_100f",
+}
+HORIZONS = {**FRAMES, "ucf101": 50, "hmdb51": 79}
+# The features of an observation and the classes; then the numbers of trainable parameters that the paper gives. For
+# MSPRT-TANDEM on digits it says 133,760: it counts 256 statistics of batch norm as well.
+VIDEOS = {"ucf101": (2048, 101), "hmdb51": (2048, 51)}
+PEEPHOLE = {(128, 10): 133_504, (2048, 101): 2_387_456, (2048, 51): 2_374_656}
+EARLIEST = {(128, 10): 133_646, (2048, 101): 2_387_817, (2048, 51): 2_374_967}
+# The column "All but EARLIEST" of the paper's table of phases; NMNIST is not in it, and takes those of NMNIST-H.
+PHASES = {"nmnist": (2, 13), "nmnist-h": (2, 13), "nmnist-100f": (19, 100), "ucf101": (1, 50), "hmdb51": (1, 36)}
+
+each_plan = pytest.mark.parametrize("name", PLANS)
+each_profile = pytest.mark.parametrize("profile", ["cpu", "paper"])
 
 
-def test_all_four_sets_of_the_paper_are_there():
-    assert {path.stem for path in FILES} >= set(SHAPES)
+@cache
+def plan_of(name, profile="paper"):
+    return read_plan(find_plan(name), profile)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_an_experiment_gives_the_published_model_and_a_grid_that_holds_its_best_point(path):
-    settings, space = read_settings(path), read_search(path)
-    channels, classes = SHAPES[path.stem]
-    model = build_model(settings.model, (channels,), classes)
-    assert sum(parameter.numel() for parameter in model.parameters()) == COUNTS[path.stem]
-    assert settings.model.order in space.axes["model.order"].values
-    assert settings.optimizer.lr in space.axes["optimizer.lr"].values
+def trained(plan):
+    return [each for each in plan.contenders if not each.scores_of]
+
+
+def of_the_paper(plan):
+    return [each for each in trained(plan) if each.reads == "features"]
+
+
+def built(plan, each):
+    """The model, and the shape of what it reads with the number of classes."""
+    features, classes = VIDEOS.get(plan.data.set, (128, 10))
+    shape = (28, 28) if each.reads == "frames" and plan.data.set in FRAMES else (features,)
+    return model_of(each.settings.model, shape, classes), (features, classes)
+
+
+@cache
+def model_of(settings, shape, classes):
+    return build_model(settings, shape, classes)
+
+
+def value_at(settings, dotted):
+    for key in dotted.split("."):
+        settings = settings[key] if isinstance(settings, dict) else getattr(settings, key)
+    return settings
+
+
+def test_there_is_one_plan_for_each_table_and_figure():
+    assert set(PLANS) == FIGURES
+
+
+@each_plan
+def test_a_plan_tells_of_the_published_table_that_is_its_own(name):
+    assert plan_of(name).published == {plan: table for table, plan in TABLES.items()}.get(name, "")
+
+
+@each_profile
+@each_plan
+def test_every_model_of_a_plan_builds(name, profile):
+    plan = plan_of(name, profile)
+    for each in trained(plan):
+        model, (_, classes) = built(plan, each)
+        assert model.classes == classes
+        order = each.settings.model.order
+        assert order == "full" or order < HORIZONS[plan.data.set]
+
+
+@each_plan
+def test_models_have_the_published_numbers_of_parameters(name):
+    plan, seen = plan_of(name), 0
+    for each in of_the_paper(plan):
+        model, kind = built(plan, each)
+        settings, found = each.settings.model, sum(parameter.numel() for parameter in model.parameters())
+        if settings.name == "earliest" or settings.cell == "peephole":
+            seen += 1
+            assert found == (EARLIEST if settings.name == "earliest" else PEEPHOLE)[kind]
+    assert seen
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_row_of_a_published_table_meets_a_model_and_a_time(table):
+    plan = plan_of(TABLES[table])
+    models = {each.name for each in plan.contenders}
+    for model, rows in published(table).items():
+        assert model in models
+        # EARLIEST has a single point, at a mean time of its own.
+        assert model.startswith("EARLIEST") or {row.mean_time for row in rows} <= set(plan.times)
+
+
+@each_plan
+def test_the_published_point_lies_in_its_grid(name):
+    for each in trained(plan_of(name)):
+        axes = {} if each.search is None else each.search.axes
+        for key, axis in axes.items():
+            assert value_at(each.settings, key) in axis.values, (each.name, key)
+
+
+@pytest.mark.parametrize(
+    "name", ["sat_nmnist_h", "sat_nmnist_100f", "sat_ucf101", "sat_hmdb51", *list(TABLES.values())[2:]]
+)
+def test_every_model_that_the_paper_tuned_can_be_tuned(name):
+    assert all(each.search for each in of_the_paper(plan_of(name)))
+
+
+@each_plan
+def test_the_cpu_profile_shortens_all_that_is_compared_alike(name):
+    short, long = (of_the_paper(plan_of(name, profile)) for profile in ("cpu", "paper"))
+    assert len({each.settings.training.iterations for each in short}) == 1
+    for ours, theirs in zip(short, long, strict=True):
+        assert ours.settings.training.iterations < theirs.settings.training.iterations
+
+
+@each_plan
+def test_the_cpu_profile_changes_nothing_of_a_model_but_how_long_it_is_trained(name):
+    short, long = plan_of(name, "cpu"), plan_of(name)
+    keys = ("training.iterations", "training.validate_every")
+    for ours, theirs in zip(trained(short), trained(long), strict=True):
+        lengths = {key: value_at(theirs.settings, key) for key in keys}
+        assert changed(ours.settings, lengths) == theirs.settings
+    assert (short.data, short.times, short.phases, short.seeds) == (long.data, long.times, long.phases, long.seeds)
+
+
+@each_plan
+def test_the_cpu_profile_says_in_one_sentence_what_it_shortens(name):
+    about = plan_of(name, "cpu").about
+    assert about.endswith(".")
+    assert ". " not in about
+    assert f"{of_the_paper(plan_of(name, 'cpu'))[0].settings.training.iterations:,} steps" in about
+
+
+@each_plan
+def test_the_paper_profile_changes_nothing(name):
+    tables = read_tables(find_plan(name))
+    assert set(tables.pop("profiles")) == {"cpu"}
+    assert plan_of(name) == plan_from_tables(name, "paper", merged(tables, {}))
+    assert plan_of(name).about == ""
+
+
+@each_plan
+def test_digits_have_the_paper_s_encoder_and_videos_have_none(name):
+    plan = plan_of(name)
+    if plan.data.set in VIDEOS:
+        assert plan.encoder is None
+    else:
+        assert (plan.encoder.model.encoder, plan.encoder.model.width) == ("resnet110", 128)
+        assert plan.encoder.model.moments == HORIZONS[plan.data.set]
+
+
+@each_profile
+@each_plan
+def test_plans_of_the_same_frames_share_their_encoder(name, profile):
+    plan = plan_of(name, profile)
+    if plan.encoder is not None:
+        # NMNIST has no published encoder of its own, and takes that of NMNIST-H.
+        source = "sat_nmnist_100f" if plan.data.set == "nmnist-100f" else "sat_nmnist_h"
+        assert plan.encoder == plan_of(source, profile).encoder
+
+
+@each_profile
+@pytest.mark.parametrize(
+    ("plan", "model", "source", "origin"),
+    [
+        ("trajectories_nmnist_h", "MSPRT-TANDEM", "sat_nmnist_h", "MSPRT-TANDEM"),
+        ("trajectories_nmnist_100f", "MSPRT-TANDEM", "sat_nmnist_100f", "MSPRT-TANDEM"),
+        ("tandem_nmnist_h", "M-TANDEMwO", "sat_nmnist_h", "MSPRT-TANDEM"),
+        ("tandem_nmnist_100f", "M-TANDEM", "sat_nmnist_100f", "MSPRT-TANDEM"),
+        ("ablation_nmnist_100f", "TANDEM LSEL+Mult", "sat_nmnist_100f", "MSPRT-TANDEM"),
+        ("ablation_nmnist_100f", "TANDEM LSEL", "losses_nmnist_100f", "LSEL"),
+        ("imbalance_nmnist_h", "LSEL", "losses_nmnist_h", "LSEL"),
+    ],
+)
+def test_what_two_plans_share_has_one_set_of_settings(plan, model, source, origin, profile):
+    assert plan_of(plan, profile).contender(model).settings == plan_of(source, profile).contender(origin).settings
+
+
+@pytest.mark.parametrize("name", ["tandem_nmnist", "tandem_nmnist_h", "tandem_nmnist_100f"])
+def test_the_two_formulas_differ_in_nothing_else(name):
+    plain, oblivious = (plan_of(name).contender(model).settings for model in ("M-TANDEM", "M-TANDEMwO"))
+    assert plain.model.formula == "m_tandem"
+    assert changed(plain, {"model.formula": "m_tandem_oblivion"}) == oblivious
+
+
+@pytest.mark.parametrize("name", ["losses_nmnist_h", "imbalance_nmnist_h"])
+def test_losses_are_compared_one_at_a_time_and_with_full_memory(name):
+    found = [each.settings for each in plan_of(name).contenders]
+    assert {settings.model.order for settings in found} == {"full"}
+    assert all(len(settings.loss.weights) == 1 for settings in found)
+    assert len({settings.model for settings in found}) == 1
+
+
+@each_plan
+def test_phases_are_those_of_the_set(name):
+    plan = plan_of(name)
+    if name.startswith("trajectories"):
+        assert plan.phases == ()
+    elif name.startswith("ablation"):
+        assert plan.phases == (("at", 20),)  # a single one: the analysis of variance is one-way
+    else:
+        assert plan.phases == tuple(zip(("early", "late"), PHASES[plan.data.set], strict=True))
+
+
+@pytest.mark.parametrize("name", [name for name in PLANS if not name.startswith("trajectories")])
+def test_the_table_goes_on_to_the_end_of_the_series(name):
+    plan = plan_of(name)
+    assert plan.times == tuple(range(1, HORIZONS[plan.data.set] + 1))
+    assert set(plan.headline_times) <= set(plan.times)

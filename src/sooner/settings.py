@@ -40,6 +40,8 @@ LOSS_NAMES = (
     "ranking_score",
 )
 """The names of `sooner.losses.LOSSES`; settings lie below the losses and may not ask them, so a test compares the two."""
+ENCODER_NAMES = ("dense", "convolution", "convolution_of_levels", "resnet_small", "resnet110")
+"""Those of `sooner.models.encoders` that settings can name."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,12 @@ class ModelSettings:
         activation: "tanh" or "b2bsqrt".
         formula: "m_tandem" or "m_tandem_oblivion".
         prior: "kept" leaves the training set's prior in the scores, "corrected" subtracts its logarithm.
-        encoder: "none", or what reads each observation first: "dense", "convolution", "resnet_small" or "resnet110".
-        width: the number of features that the encoder gives.
+        encoder: "none", or what reads each observation first: "dense", "convolution", "convolution_of_levels"
+            (for 8-bit pixels), "resnet_small" or "resnet110".
+        width: the number of features that the encoder gives; of "pooling", the channels of its last stage.
         penalty: of "earliest", the price of waiting.
+        stem: of "pooling", how a frame becomes a map: "embedding", "convolution" or "pixels".
+        reader: of "pooling", how its classifier halves height and width: "strided", or "pooled", which takes longer.
         moments: of "pooling" and "frames", the times of each series that a step of training looks at.
     """
 
@@ -70,6 +75,8 @@ class ModelSettings:
     encoder: str = "none"
     width: int = 128
     penalty: float = 0.01
+    stem: str = "embedding"
+    reader: str = "strided"
     moments: int = 4
 
     def __post_init__(self) -> None:
@@ -80,9 +87,11 @@ class ModelSettings:
         _check_choice(self, "model.activation", ("tanh", "b2bsqrt"))
         _check_choice(self, "model.formula", ("m_tandem", "m_tandem_oblivion"))
         _check_choice(self, "model.prior", ("kept", "corrected"))
-        _check_choice(self, "model.encoder", ("none", "dense", "convolution", "resnet_small", "resnet110"))
+        _check_choice(self, "model.encoder", ("none", *ENCODER_NAMES))
         _check_whole(self, "model.width", 1, "It is the number of features of an encoded observation.")
         _check_number(self, "model.penalty", "It is the price of waiting.")
+        _check_choice(self, "model.stem", ("embedding", "convolution", "pixels"))
+        _check_choice(self, "model.reader", ("strided", "pooled"))
         _check_whole(self, "model.moments", 1, "It counts times of a series.")
 
 
@@ -221,6 +230,20 @@ def settings_from_dict(tables: Mapping[str, Any]) -> Settings:
 def to_dict(settings: Settings) -> SettingsDict:
     """The inverse of `settings_from_dict`, every key written out."""
     return {name: {key: _plain(getattr(table, key)) for key in _keys(type(table))} for name, table in _each(settings)}
+
+
+def stated(settings: Settings) -> SettingsDict:
+    """Only what differs from the defaults: a key that settings get one day leaves it as it is.
+
+    >>> stated(Settings(ModelSettings(order=3)))
+    {'model': {'order': 3}}
+    """
+    usual = to_dict(Settings())
+    tables = {
+        name: {key: value for key, value in table.items() if value != usual[name][key]}
+        for name, table in to_dict(settings).items()
+    }
+    return {name: table for name, table in tables.items() if table}
 
 
 def changed(settings: Settings, values: Mapping[str, Any]) -> Settings:

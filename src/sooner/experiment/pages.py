@@ -11,7 +11,8 @@ from sooner.errors import InvalidArgument
 from sooner.experiment.plan import Plan
 from sooner.experiment.result import Result, curve_of
 from sooner.experiment.run import Stages, Trial
-from sooner.report.comparison import Comparison, Highlight, Line, Table, Trajectories, write_comparison
+from sooner.report.comparison import Comparison, Highlight, Line, Table, Trajectories
+from sooner.report.comparison_page import write_comparison
 from sooner.statistics import PairwiseTable, Trials, one_way_anova, p_values, tukey_kramer, two_way_anova
 
 _SHOWN = 12  # mean times in a table for people; the record has all of them
@@ -112,7 +113,7 @@ def _trials(result: Result) -> Trials | None:
                 names += [phase] * len(found)
     if len(set(models)) < 2:
         return None
-    return Trials(tuple(models), tuple(errors), tuple(names) if plan.phases else None)
+    return Trials(tuple(models), tuple(errors), tuple(names) if len(phases) > 1 else None)
 
 
 def _p_table(plan: Plan, pairs: PairwiseTable) -> Table:

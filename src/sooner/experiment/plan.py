@@ -28,6 +28,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from sooner.data.nmnist import FRAMES
 from sooner.data.video.lists import VIDEO_SETS
 from sooner.errors import InvalidArgument, UnknownName
+from sooner.experiment.published import published
 from sooner.inputs import as_number, as_whole
 from sooner.settings import Settings, read_tables, settings_from_dict
 from sooner.tune.space import SearchSpace
@@ -64,8 +65,10 @@ class DataPlan:
         _check_choice("data.set", self.set, SETS)
         _check_choice("data.frequencies", self.frequencies, ("equal", "tenfold"))
         for key in ("train", "validation", "test"):
-            if getattr(self, key) != "all":
-                as_whole(getattr(self, key), name=f"data.{key}", low=1, remedy='It counts series; or write "all".')
+            _check_share(f"data.{key}", getattr(self, key))
+        if self.frequencies != "equal" and self.set in VIDEO_SETS:
+            remedy = "Only digits are thinned out."
+            raise InvalidArgument("data.frequencies", f"'equal' for {self.set}", repr(self.frequencies), remedy)
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ class Contender:
         reads: "features" of the encoder, or "frames", the data as they are.
         masks: "fixed", or "redrawn" in every epoch of training (of sets that are made on the fly).
         rule: "msprt", "fixed_time", or "halting" for the model's own statistic.
+        validation: how many series of the validation set it is judged by while it is trained, or "all".
         scores_of: the model whose training and scores it shares, so that only the rule is its own; "" for none.
         search: where tuning would look for better settings.
     """
@@ -87,6 +91,7 @@ class Contender:
     reads: str = "features"
     masks: str = "fixed"
     rule: str = "msprt"
+    validation: Share = "all"
     scores_of: str = ""
     search: SearchSpace | None = field(default=None, hash=False)
 
@@ -94,9 +99,13 @@ class Contender:
         _check_choice(f"models.{self.name}.reads", self.reads, ("features", "frames"))
         _check_choice(f"models.{self.name}.masks", self.masks, ("fixed", "redrawn"))
         _check_choice(f"models.{self.name}.rule", self.rule, RULES)
+        _check_share(f"models.{self.name}.validation", self.validation)
         if self.masks == "redrawn" and self.reads == "features":
             remedy = 'Features are written once. Let it read "frames".'
             raise InvalidArgument(f"models.{self.name}.masks", "'fixed' where features are read", "'redrawn'", remedy)
+        if self.rule == "halting" and self.settings.model.name != "earliest":
+            remedy = 'Only model.name = "earliest" says when to stop.'
+            raise InvalidArgument(f"models.{self.name}.rule", "'msprt' or 'fixed_time' here", "'halting'", remedy)
 
 
 @dataclass(frozen=True)
@@ -112,8 +121,8 @@ class Plan:
         encoder: the settings of the frame encoder, or None where models read the data as they are.
         times: the mean times of the table.
         headline: the name of the model that is to win, and the mean times at which.
-        phases: the mean times "early" and "late" of the two-way analysis of variance; without them it is one-way, at the
-            last of `times`.
+        phases: the mean times "early" and "late" of the two-way analysis of variance; with a single one it is one-way, and
+            without any it is one-way at the last of `times`.
         published: the paper's table, by name, or "".
         about: what the profile has shortened.
         seeds: how many trials each model has, if nobody says otherwise.
@@ -147,8 +156,18 @@ class Plan:
             raise UnknownName("headline", self.headline, known)
         as_whole(self.seeds, name="seeds", low=1, remedy="It counts the trials of each model.")
         as_whole(self.trajectories, name="trajectories", low=0, remedy="It counts series.")
+        for key in ("times", "headline_times"):
+            if not isinstance(getattr(self, key), tuple):
+                remedy = f"For example {key} = [2, 5, 10]."
+                raise InvalidArgument(key, "a list of mean times", repr(getattr(self, key)), remedy)
         for time in (*self.times, *self.headline_times, *(time for _, time in self.phases)):
             as_number(time, name="times", low=1.0, remedy="A mean time is at least 1.")
+        if self.published:
+            published(self.published)
+        for each in self.contenders:
+            if each.masks == "redrawn" and self.data.set in VIDEO_SETS:
+                remedy = "Features of videos are what they are."
+                raise InvalidArgument(f"models.{each.name}.masks", f"'fixed' for {self.data.set}", "'redrawn'", remedy)
         if not self.times:
             raise InvalidArgument("times", "at least 1 mean time", "none", "For example times = [2, 5, 10].")
 
@@ -183,11 +202,11 @@ def find_plan(name: str) -> Path:
 def read_plan(path: str | PathLike[str], profile: str = "cpu") -> Plan:
     """The plan of a file, for one of its profiles."""
     tables = read_tables(path)
-    profiles = tables.pop("profiles", {})
+    profiles = _table(tables, "profiles")
     choices = sorted({*profiles, "paper"})
     if profile not in choices:
         raise UnknownName("profile", profile, choices)
-    return plan_from_tables(Path(path).stem, profile, merged(tables, profiles.get(profile, {})))
+    return plan_from_tables(Path(path).stem, profile, merged(tables, _table(profiles, profile)))
 
 
 def merged(tables: Tables, change: Mapping[str, Any]) -> Tables:
@@ -198,17 +217,18 @@ def merged(tables: Tables, change: Mapping[str, Any]) -> Tables:
     """
     change = dict(change)
     each = change.pop("each", {})
-    models = {
-        name: table if "scores_of" in table else _overlaid(table, each)
-        for name, table in tables.get("models", {}).items()
-    }
-    laid: Tables = _overlaid({**tables, "models": models} if models else tables, change)
+    models = tables.get("models", {})
+    if isinstance(models, Mapping) and models:
+        own = [name for name, table in models.items() if isinstance(table, Mapping) and "scores_of" not in table]
+        tables = {**tables, "models": {**models, **{name: _overlaid(models[name], each) for name in own}}}
+    laid: Tables = _overlaid(tables, change)
     return laid
 
 
 def plan_from_tables(name: str, profile: str, tables: Tables) -> Plan:
     """The plan that the tables describe, profiles laid over them already."""
     tables = dict(tables)
+    _refuse_unknown("the plan", tables, [*_keys(Plan, "name", "profile", "contenders"), "models"])
     data = _record(DataPlan, "data", _table(tables, "data"))
     encoder = None
     if "encoder" in tables:
@@ -229,12 +249,19 @@ def _contender(name: str, table: Any, models: Tables) -> Contender:
     if not isinstance(table, Mapping):
         raise InvalidArgument(f"models.{name}", "a table", repr(table), f"Write [models.{name}.model].")
     own = {key: value for key, value in table.items() if key not in _SETTINGS}
+    _refuse_unknown(f"models.{name}", own, _keys(Contender, "name", "settings"))
+    if not isinstance(own.get("scores_of", ""), str):
+        raise InvalidArgument(f"models.{name}.scores_of", "the name of a model", repr(own["scores_of"]), "Name one.")
+    for key in _SETTINGS:
+        if "scores_of" in own and key in table:
+            remedy = f"It is trained as {own['scores_of']!r} is: leave it out, or leave `scores_of` out."
+            raise InvalidArgument(f"models.{name}.{key}", "that of another model", "one of its own", remedy)
     source = models.get(own.get("scores_of", ""), {}) if "scores_of" in own else table
     tables = {key: source[key] for key in _SETTINGS if key in source and key != "search"}
     settings = settings_from_dict(tables)
     if "scores_of" in own:
         own = {key: source[key] for key in ("reads", "masks") if key in source} | own
-    search = _search(table["search"], settings) if "search" in table else None
+    search = _search(_table(dict(table), "search"), settings) if "search" in table else None
     return _record(Contender, f"models.{name}", {**own, "name": name, "settings": settings, "search": search})
 
 
@@ -245,14 +272,22 @@ def _search(table: Tables, settings: Settings) -> SearchSpace:
 
 
 def _record(kind: type[R], where: str, values: Mapping[str, Any]) -> R:
-    known = [each.name for each in fields(kind)]  # type: ignore[arg-type]
-    for key in values:
-        if key not in known:
-            raise UnknownName(f"key in {where}", str(key), known)
+    known = _keys(kind)
+    _refuse_unknown(where, values, known)
     required = [key for key in ("set", "title", "times") if key in known and key not in values]
     if required:
         raise InvalidArgument(f"{where}.{required[0]}", "given", "nothing", "Every plan has one.")
     return kind(**values)
+
+
+def _keys(kind: type[Any], *without: str) -> list[str]:
+    return [each.name for each in fields(kind) if each.name not in without]
+
+
+def _refuse_unknown(where: str, values: Mapping[str, Any], known: Sequence[str]) -> None:
+    for key in values:
+        if key not in known:
+            raise UnknownName(f"key in {where}", str(key), known)
 
 
 def _table(tables: Tables, name: str) -> Tables:
@@ -266,6 +301,13 @@ def _overlaid(table: Any, change: Any) -> Any:
     if not (isinstance(table, Mapping) and isinstance(change, Mapping)):
         return change
     return {**table, **{key: _overlaid(table.get(key), value) for key, value in change.items()}}
+
+
+def _check_share(argument: str, got: Any) -> None:
+    if got != "all":
+        if isinstance(got, bool):
+            raise InvalidArgument(argument, "a number", repr(got), 'It counts series; or write "all".')
+        as_whole(got, name=argument, low=1, remedy='It counts series; or write "all".')
 
 
 def _check_choice(argument: str, got: Any, choices: Sequence[str]) -> None:

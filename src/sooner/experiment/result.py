@@ -7,7 +7,7 @@ is that of real decisions on the test set, and follows from the numbers of wrong
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from sooner.evaluate import over_seeds, sat_curve, stopping_curve
-from sooner.experiment.plan import Plan
+from sooner.experiment.plan import Contender, Plan
 from sooner.experiment.published import PublishedRow, published
 from sooner.experiment.run import Stages, Trial
 from sooner.rules import MSPRT, FixedTime, ThresholdRule
@@ -53,6 +53,7 @@ class Outcome:
     training_minutes: float
     best: Mapping[str, float]
     parameters: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Result:
             "models": models,
             "encoder_minutes": self.encoder_minutes,
             "data": asdict(plan.data),
-            "settings": {each.name: to_dict(each.settings) for each in plan.contenders if not each.scores_of},
+            "settings": {each.name: self._settings(each) for each in plan.contenders if not each.scores_of},
             "encoder": None if plan.encoder is None else to_dict(plan.encoder),
             "machine": {"processor": platform.machine(), "cores": _cores(), "system": platform.system()},
         }
@@ -126,6 +127,11 @@ class Result:
             for time, mean in means.items()
             if mean is not None
         }
+
+    def _settings(self, each: Contender) -> Mapping[str, Any]:
+        """As they were used, which tuning may have changed; the plan's own while nothing is trained."""
+        outcomes = self.outcomes.get(each.name)
+        return outcomes[0].settings if outcomes else to_dict(each.settings)
 
     def _full(self, outcome: Outcome) -> dict[str, Any]:
         rows = [_plain(row) for row in outcome.rows if row.asked in self.plan.headline_times]
@@ -162,22 +168,24 @@ def curve_of(trial: Trial, work: Path) -> tuple[SATCurve, FloatArray, IntArray, 
 
 def _outcome(trial: Trial, times: list[float], work: Path) -> Outcome:
     curve, statistic, predictions, labels = curve_of(trial, work)
+    classes = np.load(trial.scores.folder(work) / "scores.npy", mmap_mode="r").shape[2]
     rows = []
     for time in times:
         place = int(np.searchsorted(curve.mean_times, time, side="right")) - 1
         if place >= 0:
-            rows.append(_row(time, float(curve.thresholds[place]), statistic, predictions, labels))
+            rows.append(_row(time, float(curve.thresholds[place]), statistic, predictions, labels, classes))
     training = trial.training.outcome(work)
     assert training is not None
     minutes = round(training["training_seconds"] / 60, 2)
-    return Outcome(trial.seed, tuple(rows), minutes, training["best"], training["parameters"])
+    return Outcome(trial.seed, tuple(rows), minutes, training["best"], training["parameters"], training["settings"])
 
 
-def _row(asked: float, threshold: float, statistic: FloatArray, predictions: IntArray, labels: IntArray) -> Row:
+def _row(
+    asked: float, threshold: float, statistic: FloatArray, predictions: IntArray, labels: IntArray, classes: int
+) -> Row:
     crossed = statistic >= threshold
     stops = np.where(crossed.any(axis=1), crossed.argmax(axis=1), statistic.shape[1] - 1)
     wrong = predictions[np.arange(len(labels)), stops] != labels
-    classes = int(labels.max()) + 1
     counts, mistakes = np.bincount(labels, minlength=classes), np.bincount(labels[wrong], minlength=classes)
     present = counts > 0
     error = 100 * float((mistakes[present] / counts[present]).mean())
@@ -191,8 +199,9 @@ def _plain(row: Row) -> dict[str, Any]:
 
 def _brief(outcome: Outcome) -> dict[str, Any]:
     errors = {f"{row.asked:g}": row.error for row in outcome.rows}
+    best = {key: value if np.isfinite(value) else None for key, value in outcome.best.items()}
     about = {"seed": outcome.seed, "training_minutes": outcome.training_minutes, "parameters": outcome.parameters}
-    return {**about, "best_validation": dict(outcome.best), "errors": errors}
+    return {**about, "best_validation": best, "errors": errors}
 
 
 def _cores() -> int:

@@ -16,7 +16,7 @@ from sooner.experiment.stages import Stage, taken
 from sooner.models import Model, build_model, encode_to_file, features_from_file
 from sooner.models.base import FORMULAS
 from sooner.models.frames import FrameClassifier
-from sooner.settings import Settings, changed, settings_from_dict, to_dict
+from sooner.settings import Settings, changed, settings_from_dict, stated, to_dict
 from sooner.train import Examples, Source, train
 from sooner.train.examples import InOrder
 from sooner.tune import tune
@@ -111,17 +111,16 @@ def stages_of(plan: Plan, work: Work) -> Stages:
         for each in plan.contenders
         if work.trials and each.search and not each.scores_of
     }
-    trials = []
     for seed in range(work.seeds):
-        for each in plan.contenders:
-            if each.scores_of:
-                shared = trained[each.scores_of, seed]
-                trials.append(replace(shared, contender=each))
-                continue
+        for each in (one for one in plan.contenders if not one.scores_of):
             training = _training_stage(each, seed, features, tuned.get(each.name), sets, work)
             scores = _scores_stage(each, seed, training, features, sets, work)
             trained[each.name, seed] = Trial(each, seed, training, scores)
-            trials.append(trained[each.name, seed])
+    trials = [
+        replace(trained[each.scores_of or each.name, seed], contender=each)
+        for seed in range(work.seeds)
+        for each in plan.contenders
+    ]
     return Stages(tuple(trials), tuple(_ordered([trial.scores for trial in trials])))
 
 
@@ -180,12 +179,10 @@ def _encoder_stage(plan: Plan, sets: Sets, work: Work) -> Stage:
     assert settings is not None
 
     def act(folder: Path) -> Mapping[str, Any]:
-        training, validation = (
-            sets.frames(split, masks="redrawn", seed=0, dtype="float32") for split in ("train", "validation")
-        )
+        training, validation = (sets.frames(split, masks="redrawn", seed=0) for split in ("train", "validation"))
         return _trained(_untrained(settings, sets, training), training, validation, settings, folder, work)
 
-    return Stage("encoder", "encoder", {"settings": to_dict(settings), "data": sets.identity}, (), act)
+    return Stage("encoder", "encoder", {"settings": stated(settings), "data": sets.identity}, (), act)
 
 
 def _features_stage(encoder: Stage, split: Split, sets: Sets, work: Work, plan: Plan) -> Stage:
@@ -193,7 +190,7 @@ def _features_stage(encoder: Stage, split: Split, sets: Sets, work: Work, plan: 
     assert settings is not None
 
     def act(folder: Path) -> Mapping[str, Any]:
-        source = sets.frames(split, masks="fixed", seed=0, dtype="float32")
+        source = sets.frames(split, masks="fixed", seed=0)
         model = _finished(settings, sets, source, encoder, work.folder)
         assert isinstance(model, FrameClassifier)
         batches = InOrder(source, _ROWS)
@@ -228,9 +225,10 @@ def _tuning_stage(each: Contender, features: Mapping[Split, Stage], sets: Sets, 
 
     assert each.search is not None
     space = {key: repr(axis) for key, axis in each.search.axes.items()}
-    ingredients = {"settings": to_dict(each.settings), "space": space, "trials": work.trials, "reads": each.reads}
+    about = {"settings": stated(each.settings), "space": space, "trials": work.trials}
+    data = {"reads": each.reads, "masks": each.masks, "data": sets.limited(each.validation).identity}
     needs = tuple(features.values()) if each.reads == "features" else ()
-    return Stage("tuning", f"tuning {each.name}", {**ingredients, "data": sets.identity}, needs, act)
+    return Stage("tuning", f"tuning {each.name}", {**about, **data}, needs, act)
 
 
 def _training_stage(
@@ -242,7 +240,8 @@ def _training_stage(
         return _trained(_untrained(settings, sets, training), training, validation, settings, folder, work)
 
     settings = changed(each.settings, {"training.seed": seed})
-    ingredients = {"settings": to_dict(settings), "reads": each.reads, "masks": each.masks, "data": sets.identity}
+    data = sets.limited(each.validation).identity
+    ingredients = {"settings": stated(settings), "reads": each.reads, "masks": each.masks, "data": data}
     needs = tuple(features.values()) if each.reads == "features" else ()
     return Stage("training", f"{each.name}, seed {seed}", ingredients, needs + ((tuned,) if tuned else ()), act)
 
@@ -269,10 +268,11 @@ def _source(
     each: Contender, split: Split, seed: int, features: Mapping[Split, Stage], sets: Sets, work: Work
 ) -> Source:
     masks = each.masks if split == "train" else "fixed"
-    frames = sets.frames(split, masks=masks, seed=seed, dtype="uint8")
+    frames = sets.limited(each.validation).frames(split, masks=masks, seed=seed)
     if each.reads == "frames" or not features:
         return frames
-    return Examples(features_from_file(features[split].folder(work.folder) / "features.npy"), frames.labels)
+    vectors = features_from_file(features[split].folder(work.folder) / "features.npy")
+    return Examples(vectors[: len(frames)], frames.labels)
 
 
 def _settings(each: Contender, seed: int, tuned: Stage | None, work: Path) -> Settings:

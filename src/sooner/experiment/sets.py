@@ -1,7 +1,9 @@
 """The series of a plan: made on the fly from MNIST, or features of videos that were kept before."""
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -13,7 +15,7 @@ from torch import Tensor
 from sooner.data import mnist, video
 from sooner.data.nmnist import FRAMES, SIDE, Nmnist
 from sooner.errors import InvalidArgument
-from sooner.experiment.plan import DataPlan
+from sooner.experiment.plan import DataPlan, Share
 from sooner.train import Drawn, Examples, Source
 
 Split: TypeAlias = Literal["train", "validation", "test"]
@@ -38,11 +40,13 @@ class Sets:
         plan: which series.
         videos: where they are, for sets of videos.
         work: a folder for clips, which are too many for the memory.
+        validation: how many of the plan's validation series are taken, the first ones, or "all".
     """
 
     plan: DataPlan
     videos: Videos | None = None
     work: Path = Path()
+    validation: Share = "all"
 
     @property
     def classes(self) -> int:
@@ -53,14 +57,23 @@ class Sets:
     def identity(self) -> Mapping[str, Any]:
         """What the series depend on."""
         clips = {} if self.plan.set in FRAMES else {str(split): self._about(split) for split in SPLITS}
-        return {**asdict(self.plan), **clips}
+        if self.validation == "all":
+            return {**asdict(self.plan), **clips}
+        # The first of all are those of a plan that takes no others, unless classes are thinned out in between.
+        key = "validation" if self.plan.frequencies == "equal" else "validated"
+        return {**asdict(self.plan), **clips, key: self.validation}
 
-    def frames(self, split: Split, *, masks: str, seed: int, dtype: Literal["uint8", "float32"]) -> Source:
+    def limited(self, validation: Share) -> "Sets":
+        """The same with fewer series to validate on."""
+        return replace(self, validation=validation)
+
+    def frames(self, split: Split, *, masks: str, seed: int) -> Source:
         """The frames of a split; with masks "redrawn", others in each epoch and for each seed."""
         if self.plan.set not in FRAMES:
             return self._video_features(split)
         part = getattr(_digits(), split)
-        rows = _kept(part.labels, self.plan, split)
+        # Cut after the classes are thinned out: the first series of what others see.
+        rows = _kept(part.labels, self.plan, split)[: self._limit(split)]
         made = Nmnist(
             part.images[rows],
             part.labels[rows],
@@ -70,16 +83,22 @@ class Sets:
         )
 
         def draw(places: Tensor, epoch: int) -> Tensor:
-            return made.batch(places, epoch if masks == "redrawn" else 0, dtype).observations
+            return made.batch(places, epoch if masks == "redrawn" else 0).observations
 
         return Drawn(made.labels, (made.time, SIDE, SIDE), draw)
 
     def _video_features(self, split: Split) -> Examples:
         clips = self._clips(split)
         self.work.mkdir(parents=True, exist_ok=True)
-        series = clips.series_in_file(self.work / f"{split}.npy")
+        digest = hashlib.sha256(json.dumps(self._about(split)).encode()).hexdigest()[:16]
+        path = self.work / f"{split}-{digest}.npy"
+        series = clips.series_of_file(path) if path.exists() else clips.series_in_file(path)
         count = len(series) if getattr(self.plan, split) == "all" else int(getattr(self.plan, split))
-        return Examples(series.observations[:count], series.labels[:count])
+        rows = slice(min(count, self._limit(split) or count))
+        return Examples(series.observations[rows], series.labels[rows])
+
+    def _limit(self, split: Split) -> int | None:
+        return None if split != "validation" or self.validation == "all" else int(self.validation)
 
     def _clips(self, split: Split) -> video.Clips:
         if self.videos is None:

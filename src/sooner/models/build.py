@@ -2,6 +2,7 @@
 
 from sooner.errors import InvalidArgument
 from sooner.models.base import Model
+from sooner.models.convolutions import stage_widths
 from sooner.models.earliest import Earliest
 from sooner.models.encoders import encoder_named
 from sooner.models.frames import FrameClassifier
@@ -17,7 +18,7 @@ def build_model(
     """The model that the settings describe, untrained.
 
     EARLIEST, pooling and frames take of the settings what they have: hidden and penalty; moments; encoder, moments and formula.
-    LSTM-s and LSTM-m are recurrent models with cell "lstm" and full memory; their losses make them what they are.
+    LSTM-s and LSTM-m are recurrent models with full memory; their losses make them what they are.
 
     Args:
         settings: the `model` table.
@@ -35,7 +36,15 @@ def build_model(
     if settings.name == "earliest":
         return Earliest(features, classes, hidden=settings.hidden, penalty=settings.penalty, log_prior=prior)
     if settings.name == "pooling":
-        return Pooling(features, classes, stem="embedding", moments=settings.moments, log_prior=prior)
+        return Pooling(
+            features,
+            classes,
+            stem=settings.stem,
+            widths=stage_widths(settings.width, settings.reader),
+            reader=settings.reader,
+            moments=settings.moments,
+            log_prior=prior,
+        )
     encoder = None if settings.encoder == "none" else encoder_named(settings.encoder, features, width=settings.width)
     if settings.name == "frames":
         reader = encoder or encoder_named("identity", features)

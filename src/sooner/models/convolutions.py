@@ -1,28 +1,43 @@
-"""A small stack of convolutions for maps of some 30 x 30 places, made for a CPU: what encoders and pooling read images with."""
+"""Small stacks of convolutions for maps of some 30 x 30 places, made for a CPU: what encoders and pooling read images with."""
 
 from torch import nn
 
+from sooner.errors import UnknownName
 from sooner.inputs import as_whole
 
+READERS = ("strided", "pooled")
 
-def convolutions(entering: int, widths: tuple[int, ...]) -> nn.Sequential:
-    """Two 3x3 convolutions for each width, each with the norm of a batch and ReLU; the first of them halves height and width.
 
-    Strides instead of pooling: at half the size from the first layer on, a step of training takes half the time, and after
-    the same time the network knew more.
+def convolutions(entering: int, widths: tuple[int, ...], reader: str = "strided") -> nn.Sequential:
+    """Two 3x3 convolutions for each width, each with the norm of a batch and ReLU; each width halves height and width.
 
     Args:
         entering: channels of the maps that come in.
         widths: channels of each stage.
+        reader: "strided" halves with the first convolution of a stage, "pooled" by a maximum after the second: that one sees
+            more, and takes twice the time.
     """
+    if reader not in READERS:
+        raise UnknownName("reader", reader, READERS)
     layers = nn.Sequential()
     for size in widths:
         leaving = as_whole(size, name="widths", low=1, remedy="It holds the channels of each stage.")
-        for stride in (2, 1):
+        for stride in (2 if reader == "strided" else 1, 1):
             layers.append(nn.Conv2d(entering, leaving, 3, stride=stride, padding=1, bias=False))
             layers.extend([nn.BatchNorm2d(leaving), nn.ReLU()])
             entering = leaving
+        if reader == "pooled":
+            layers.append(nn.MaxPool2d(2, ceil_mode=True))
     return layers
+
+
+def stage_widths(width: int, reader: str) -> tuple[int, int, int]:
+    """The channels of three stages up to `width`, so that either way of halving takes its time where it gains most.
+
+    >>> stage_widths(128, "strided"), stage_widths(128, "pooled")
+    ((48, 96, 128), (32, 64, 128))
+    """
+    return (width // 4, width // 2, width) if reader == "pooled" else (3 * width // 8, 3 * width // 4, width)
 
 
 def halved(size: int, times: int) -> int:

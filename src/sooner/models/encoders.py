@@ -9,6 +9,7 @@ import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,7 +20,8 @@ from torch import Tensor, nn
 
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.inputs import as_tensor, as_whole
-from sooner.models.convolutions import convolutions, halved
+from sooner.models.convolutions import convolutions, halved, stage_widths
+from sooner.models.maps import ACCUMULATIONS, Embedding
 from sooner.types import ArrayLike
 
 Rows = Shaped[Tensor, "rows *features"]
@@ -48,14 +50,14 @@ class Encoder(nn.Module, ABC):
         """The vectors of rows that have the right shape and the parameters' own type."""
 
     def forward(self, rows: Rows) -> Encoded:
-        """The vector of each row."""
+        """The vector of each row; 8-bit pixels are read as x/127.5 - 1."""
         if rows.ndim < 1 or rows.shape[1:] != self.features:
             axes = "".join(f", {size}" for size in self.features)
             raise InvalidArgument(
                 "rows", f"of shape (rows{axes})", f"shape {tuple(rows.shape)}", "That is what the encoder reads."
             )
         dtype = next((parameter.dtype for parameter in self.parameters()), torch.get_default_dtype())
-        return self.encode(rows.to(dtype))
+        return self.encode(rows.to(dtype) / 127.5 - 1 if rows.dtype == torch.uint8 else rows.to(dtype))
 
 
 class Identity(Encoder):
@@ -182,31 +184,39 @@ class Convolution(Encoder):
 
     Args:
         features: (height, width) or (channels, height, width).
-        width: the length of the vector; the stages have 3/8, 3/4 and all of as many channels.
+        width: the length of the vector, and the channels of the last stage.
+        table: channels of a learned table of the 8-bit values, which tells 254 from 255 as easily as black from white (see
+            `sooner.models.maps.Embedding`); 0 reads pixels as they are.
+        reader: how the layers halve height and width, see `convolutions`.
 
     >>> Convolution((28, 28), 128)(torch.zeros(5, 28, 28)).shape
     torch.Size([5, 128])
     """
 
-    def __init__(self, features: tuple[int, ...], width: int = 128) -> None:
+    def __init__(self, features: tuple[int, ...], width: int = 128, *, table: int = 0, reader: str = "strided") -> None:
         super().__init__(features, width)
-        if len(self.features) not in (2, 3) or width % 8:
-            expected = "(height, width) or (channels, height, width), and a width that 8 divides"
-            raise InvalidArgument("features", expected, (features, width), "It reads images.")
+        if len(self.features) not in (2, 3):
+            expected = "(height, width) or (channels, height, width)"
+            raise InvalidArgument("features", expected, self.features, "It reads images.")
+        if self.width % 8:
+            raise InvalidArgument("width", "a multiple of 8", width, "The stages take shares of it.")
         self.image = (1, *self.features)[-3:]
-        widths = (3 * width // 8, 3 * width // 4, width)
+        as_whole(table, name="table", low=0, remedy="It counts channels; 0 reads pixels as they are.")
+        self.stem = Embedding(self.image[0], table, ACCUMULATIONS["max"]) if table else nn.Identity()
+        widths = stage_widths(self.width, reader)
         places = halved(self.image[1], len(widths)) * halved(self.image[2], len(widths))
-        self.layers = convolutions(self.image[0], widths)
+        self.layers = convolutions(self.image[0] * (table or 1), widths, reader)
         self.head = nn.Sequential(nn.Linear(width * places, width, bias=False), nn.BatchNorm1d(width), nn.ReLU())
 
     def encode(self, rows: Tensor) -> Encoded:
         """The last layer of the images."""
-        images = rows.reshape(len(rows), *self.image).contiguous(memory_format=torch.channels_last)
-        return self.head(self.layers(images).flatten(1))  # type: ignore[no-any-return]
+        maps = self.stem(rows.reshape(len(rows), *self.image)).contiguous(memory_format=torch.channels_last)
+        return self.head(self.layers(maps).flatten(1))  # type: ignore[no-any-return]
 
 
 ENCODERS: Mapping[str, Callable[..., Encoder]] = {
     "convolution": Convolution,
+    "convolution_of_levels": partial(Convolution, table=8, reader="pooled"),
     "dense": Dense,
     "identity": Identity,
     "resnet110": ResidualNetwork.resnet110,

@@ -28,6 +28,8 @@ from sooner.types import ArrayLike, Lengths, LiveState, Observations, Windows
 
 Moments = Int[Tensor, "batch moments"]
 
+_EARLINESS = 1.5
+"""Above 1, early times are drawn more often in training: they differ more from one to the next."""
 _PLACES = 4
 """Height and width, at most, of what the last layer reads."""
 _ROWS = 256
@@ -44,9 +46,10 @@ class Pooling(Model):
         features: (height, width) or (channels, height, width).
         classes: K.
         accumulate: "max" or "sum", see `Maximum` and `GatedSum`.
-        stem: "convolution" or "embedding", see `Convolution` and `Embedding`.
+        stem: "convolution", "embedding" or "pixels", see `Convolution`, `Embedding` and `Pixels`.
         channels: those of the map; with "embedding", for each channel of an observation.
         widths: the channels of the classifier's stages; each one halves height and width.
+        reader: how its layers halve height and width: "strided", or "pooled", which sees more and takes longer.
         moments: times of each series that a step of training looks at.
         log_prior: (classes,), subtracted once; by default nothing is.
 
@@ -64,6 +67,7 @@ class Pooling(Model):
         stem: str = "convolution",
         channels: int = 8,
         widths: tuple[int, ...] = (48, 96, 128),
+        reader: str = "strided",
         moments: int = 4,
         log_prior: ArrayLike | None = None,
     ) -> None:
@@ -81,15 +85,16 @@ class Pooling(Model):
         self.how = ACCUMULATIONS[accumulate]
         self.stem = STEMS[stem](self.frame[0], width, self.how)
         self.map = (self.stem.width, *self.frame[1:])
-        self.classifier = _classifier(self.map, widths, self.classes)
+        self.classifier = _classifier(self.map, widths, self.classes, reader)
 
     @classmethod
     def examples(cls) -> Iterator["Pooling"]:
         """Both accumulations of both stems, on gray and on coloured frames."""
         yield cls((6, 6), 3, channels=4, widths=(8,))
-        yield cls((2, 5, 6), 3, accumulate="sum", channels=4, widths=(8, 8))
+        yield cls((2, 5, 6), 3, accumulate="sum", channels=4, widths=(8, 8), reader="pooled")
         yield cls((2, 5, 6), 3, stem="embedding", channels=4, widths=(8,), log_prior=[-1.0, -2.0, -0.5])
         yield cls((6, 6), 4, accumulate="sum", stem="embedding", channels=4, widths=(8, 8))
+        yield cls((6, 6), 3, stem="pixels", widths=(8,))
 
     def forward(self, observations: Observations, lengths: Lengths | None = None) -> Windows:
         """The logits after each observation: one window as long as the batch. Zero beyond a series' own length."""
@@ -117,10 +122,10 @@ class Pooling(Model):
         return logits.gather(1, order.argsort(dim=1)[..., None].expand_as(logits))
 
     def training_windows(self, observations: Observations, lengths: Lengths | None) -> tuple[Windows, Lengths | None]:
-        """Logits at a few times of each series, drawn anew, as many short ones as long ones: reading every map would not pay."""
+        """Logits at a few times of each series, drawn anew, early ones more often: reading every map would not pay."""
         ends = as_lengths(lengths, observations, time=observations.shape[1])
         chance = torch.rand(len(ends), self.moments, device=ends.device)
-        times = (ends[:, None] + 1.0).pow(chance).floor().long().clamp_min(1).minimum(ends[:, None])
+        times = (ends[:, None] * chance.pow(_EARLINESS)).long().add(1).minimum(ends[:, None])
         return Windows(self.logits_at(observations, times.sort(dim=1).values, lengths)[:, None]), None
 
     def init(self, streams: int) -> LiveState:
@@ -160,13 +165,13 @@ class Pooling(Model):
         return self.classifier(seen)  # type: ignore[no-any-return]
 
 
-def _classifier(shape: tuple[int, ...], widths: tuple[int, ...], classes: int) -> nn.Sequential:
+def _classifier(shape: tuple[int, ...], widths: tuple[int, ...], classes: int, reader: str) -> nn.Sequential:
     """Convolutions, then one linear layer on at most 4x4 places.
 
     The norm of a batch, not of a single map: over all channels that one learned nothing from sparse frames, and channel by
     channel it would hide how much a map shows, which is what confidence is made of. Rows of padding are never read.
     """
-    layers = convolutions(shape[0], widths)
+    layers = convolutions(shape[0], widths, reader)
     height, width = (halved(size, len(widths)) for size in shape[1:])
     places = (min(height, _PLACES), min(width, _PLACES))
     if places != (height, width):  # where it changes nothing, it still takes its time

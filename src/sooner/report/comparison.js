@@ -37,11 +37,11 @@ function barOf(line, log) {
 
 function traceOf(line, log) {
   const ours = line.origin === "ours", single = line.times.length === 1, hued = hue(line);
-  const width = line.highlight === "headline" ? 4 : ours ? 2.4 : 1.8;
+  const [width, size] = line.highlight === "headline" ? [4, 13] : [ours ? 2.4 : 1.8, 10];
   return {
     x: line.times, y: ready(line.errors, log), mode: single ? "markers" : "lines", visible: line.shown, meta: "line",
     line: { color: hued, width, dash: ours ? "solid" : "dash" },
-    marker: { color: ours ? hued : colour("card"), size: line.highlight === "headline" ? 13 : 10, line: { color: hued, width: 2 } },
+    marker: { color: ours ? hued : colour("card"), size, line: { color: hued, width: 2 } },
     ...(single && line.band ? { error_y: { ...barOf(line, log), color: hued } } : {}),
     // In data, not in the template: a name is never read as one.
     text: line.said.map((said) => `<b>${plain(short(line.name, 48))}</b> (${line.behind})<br>${said}`),
@@ -116,7 +116,8 @@ function drawTrajectories(element, { classes, truth, leads: packed, threshold, s
       range: [bottom - 0.06 * top, 1.12 * top], zeroline: true, zerolinecolor: colour("line"),
     }),
     shapes: threshold === null ? [] : [{
-      type: "line", xref: "paper", x0: 0, x1: 1, y0: threshold, y1: threshold, line: { color: colour("ink"), width: 1.5, dash: "dash" },
+      type: "line", xref: "paper", x0: 0, x1: 1, y0: threshold, y1: threshold,
+      line: { color: colour("ink"), width: 1.5, dash: "dash" },
     }],
   }), CONFIG);
 }

@@ -7,33 +7,32 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sooner.report.figures import COLOURS, _figure, _save, _text
+from sooner.report.comparison import Comparison, Line, Trajectories
+from sooner.report.figures import COLOURS, as_text, blank_figure, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from sooner.report.comparison import Comparison, Line, Trajectories
 
 # Two more hues than a report needs: a paper may compare seven models.
 _HUES = (*COLOURS, "#6D4FB3", "#6B6F76")
 _GREY = "#8A9099"
 
 
-def write_comparison_figures(folder: Path, comparison: "Comparison") -> tuple[Path, ...]:
+def write_comparison_figures(folder: Path, comparison: Comparison) -> tuple[Path, ...]:
     """`curves.png` and, if there are any, `trajectories.png`, in a folder that exists."""
     figures = {"curves": _curves(comparison)}
     if comparison.trajectories:
         figures["trajectories"] = _trajectories(comparison.trajectories)
     for name, figure in figures.items():
-        _save(figure, folder / f"{name}.png")
+        save(figure, folder / f"{name}.png")
     return tuple(folder / f"{name}.png" for name in figures)
 
 
-def _curves(comparison: "Comparison") -> "Figure":
+def _curves(comparison: Comparison) -> "Figure":
     """Error over mean time, the error axis logarithmic; the published lines below ours, the headline on top."""
     columns = len({line.origin for line in comparison.lines})
-    figure, axes = _figure(7.2, 4.2 + 0.1 * columns * len(comparison.models))
+    figure, axes = blank_figure(7.2, 4.2 + 0.1 * columns * len(comparison.models))
     for line in comparison.lines:
         _draw(axes, line, _HUES[comparison.models.index(line.name) % len(_HUES)], comparison.floor)
     _scale(axes, comparison)
@@ -41,9 +40,9 @@ def _curves(comparison: "Comparison") -> "Figure":
     axes.set_ylabel("balanced error (%)")
     axes.grid(alpha=0.25)
     said = textwrap.wrap(f"Shortened. {comparison.shortened}", 118)[:4] if comparison.shortened else []
-    axes.set_title(_text(comparison.title, 80), fontsize=11, loc="left", pad=6 + 11 * len(said))
+    axes.set_title(as_text(comparison.title, 80), fontsize=11, loc="left", pad=6 + 11 * len(said))
     axes.annotate(
-        _text("\n".join(said), 500),
+        as_text("\n".join(said), 500),
         (0, 1),
         xytext=(0, 5),
         xycoords="axes fraction",
@@ -55,7 +54,7 @@ def _curves(comparison: "Comparison") -> "Figure":
     return figure
 
 
-def _legend(figure: "Figure", axes: "Axes", comparison: "Comparison") -> None:
+def _legend(figure: "Figure", axes: "Axes", comparison: Comparison) -> None:
     """Below, in two columns: ours in the left one and the published in the right one, if there are both."""
     from matplotlib.lines import Line2D
 
@@ -68,7 +67,7 @@ def _legend(figure: "Figure", axes: "Axes", comparison: "Comparison") -> None:
     figure.legend(handles=handles, loc="outside lower center", ncols=min(2, len(handles)), frameon=False, fontsize=8)
 
 
-def _draw(axes: "Axes", line: "Line", hue: str, floor: float) -> None:
+def _draw(axes: "Axes", line: Line, hue: str, floor: float) -> None:
     ours, headline, single = line.origin == "ours", line.highlight == "headline", len(line.times) == 1
     colour = hue if ours else _blend(hue, _GREY)
     height = 3 + 2 * headline + ours
@@ -83,7 +82,7 @@ def _draw(axes: "Axes", line: "Line", hue: str, floor: float) -> None:
         markerfacecolor=colour if ours else "white",
         zorder=height,
         # The origin first: matplotlib keeps labels that begin with "_" to itself.
-        label=_text(f"{line.origin}: {line.name}", 38) + f" ({line.trials:,} trial{'s' if line.trials > 1 else ''})",
+        label=as_text(f"{line.origin}: {line.name}", 38) + f" ({line.trials:,} trial{'s' if line.trials > 1 else ''})",
     )
     if line.band is None or not (headline or single):
         return
@@ -95,7 +94,7 @@ def _draw(axes: "Axes", line: "Line", hue: str, floor: float) -> None:
         axes.fill_between(times, low, high, color=colour, alpha=0.22, linewidth=0, zorder=height - 0.5)
 
 
-def _scale(axes: "Axes", comparison: "Comparison") -> None:
+def _scale(axes: "Axes", comparison: Comparison) -> None:
     from matplotlib.ticker import MaxNLocator, NullLocator
 
     low, high = comparison.span
@@ -105,7 +104,11 @@ def _scale(axes: "Axes", comparison: "Comparison") -> None:
     axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
     ticks = _ticks(2 * comparison.floor if none else low, high)
     if len(ticks) < 2 and not none:  # too narrow for them
-        ticks = [float(value) for value in MaxNLocator(5).tick_values(low / 1.1, high * 1.1) if value > 0]
+        ticks = [
+            float(value)
+            for value in MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low / 1.1, high * 1.1)
+            if value > 0
+        ]
     places, texts = list(ticks), [f"{value:g}" for value in ticks]
     if none:
         places, texts = [comparison.floor, *places], ["0", *texts]
@@ -126,11 +129,11 @@ def _ticks(low: float, high: float) -> list[float]:
     return [value for value in values if low <= value <= high]
 
 
-def _trajectories(shown: "tuple[Trajectories, ...]") -> "Figure":
+def _trajectories(shown: tuple[Trajectories, ...]) -> "Figure":
     """A panel for each series: the true class in one colour, every other class in the other, and the threshold."""
     from matplotlib.ticker import MaxNLocator
 
-    figure, _ = _figure(8.4, 0.5 + 2.5 * math.ceil(len(shown) / 2), panels=len(shown))
+    figure, _ = blank_figure(8.4, 0.5 + 2.5 * math.ceil(len(shown) / 2), panels=len(shown))
     for one, axes in zip(shown, figure.axes, strict=True):
         ahead = one.leads
         times = np.arange(1, len(ahead) + 1)
@@ -143,7 +146,7 @@ def _trajectories(shown: "tuple[Trajectories, ...]") -> "Figure":
             named, time = one.stop
             axes.plot(time, ahead[time - 1, named], "o", color="black", markerfacecolor="white", markersize=7)
         axes.set_ylim(*_limits(one))
-        axes.set_title(_text(one.title, 56), fontsize=9, loc="left")
+        axes.set_title(as_text(one.title, 56), fontsize=9, loc="left")
         axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
         axes.grid(alpha=0.25)
     figure.supxlabel("observations read", fontsize=10)
@@ -151,7 +154,7 @@ def _trajectories(shown: "tuple[Trajectories, ...]") -> "Figure":
     return figure
 
 
-def _limits(one: "Trajectories") -> tuple[float, float]:
+def _limits(one: Trajectories) -> tuple[float, float]:
     """All of the true class and of what is above it; the rest may leave the panel below."""
     ahead = one.leads
     top = max(float(ahead.max()), one.threshold or 1e-9)

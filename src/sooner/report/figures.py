@@ -45,9 +45,9 @@ def speed_accuracy(
         least_error: where the error axis ends; below it a curve rests on too few errors to be read.
         band: mean times, and the limits of the first curve's error there.
     """
-    figure, axes = _figure(7.2, 4.5)
+    figure, axes = blank_figure(7.2, 4.5)
     for (name, curve), colour in zip(curves.items(), cycle(COLOURS), strict=False):
-        curve.plot(axes, label=_text(name))
+        curve.plot(axes, label=as_text(name))
         axes.lines[-1].set(color=colour, linewidth=1.8)
     if band is not None:
         times, (low, high) = band
@@ -55,7 +55,7 @@ def speed_accuracy(
     for label, (time, error) in (points or {}).items():
         axes.plot(time, 100 * error, "o", color=COLOURS[0], markersize=5)
         axes.annotate(
-            _text(label),
+            as_text(label),
             (time, 100 * error),
             xytext=(7, 3),
             textcoords="offset points",
@@ -68,9 +68,9 @@ def speed_accuracy(
     axes.yaxis.set_major_formatter("{x:g}")
     axes.grid(alpha=0.25)
     axes.legend(frameon=False)
-    axes.set_title(_text(title), fontsize=11, loc="left")
+    axes.set_title(as_text(title), fontsize=11, loc="left")
     path.parent.mkdir(parents=True, exist_ok=True)
-    _save(figure, path)
+    save(figure, path)
 
 
 def write_figures(folder: Path, findings: Findings) -> tuple[Path, ...]:
@@ -94,7 +94,7 @@ def write_figures(folder: Path, findings: Findings) -> tuple[Path, ...]:
     drawings = {"trajectories": _trajectories, "confusion": _confusion, "decision_times": _decision_times}
     paths = [folder / f"{what}.png" for what in drawings]
     for place, draw in zip(paths, drawings.values(), strict=True):
-        _save(draw(findings), place)
+        save(draw(findings), place)
     return (path, *paths)
 
 
@@ -103,7 +103,7 @@ def _trajectories(findings: Findings) -> "Figure":
     evaluation = findings.evaluation
     firsts = dict(reversed(findings.chosen))
     shown = list(reversed(firsts.items()))[:_PANELS]
-    figure, _ = _figure(8.4, 5.4, panels=len(shown))
+    figure, _ = blank_figure(8.4, 5.4, panels=len(shown))
     for (kind, series), axes in zip(shown, figure.axes, strict=True):
         length, truth = int(evaluation.lengths[series]), int(evaluation.labels[series])
         ahead, times = leads(evaluation.scores[series, :length]), np.arange(1, length + 1)
@@ -115,7 +115,7 @@ def _trajectories(findings: Findings) -> "Figure":
         axes.plot(time, ahead[time - 1, named], "o", color="black", markerfacecolor="white", markersize=7)
         peak = max(float(ahead.max()), 1e-9)
         axes.set_ylim(max(float(ahead.min()), -1.6 * peak) - 0.06 * peak, 1.12 * peak)
-        right, said = (_text(str(evaluation.classes[k]), 12) for k in (truth, named))
+        right, said = (as_text(str(evaluation.classes[k]), 12) for k in (truth, named))
         axes.set_title(f"{kind}: {right}, named {said} at {time}", fontsize=8, loc="left")
         axes.grid(alpha=0.25)
     figure.supxlabel("observations read", fontsize=10)
@@ -129,13 +129,13 @@ def _confusion(findings: Findings) -> "Figure":
     places = findings.records.truths * classes + findings.decisions.labels
     counts = np.bincount(places, minlength=classes * classes).reshape(classes, classes)
     side = min(max(0.5 * classes, 3.5), 10.0)
-    figure, axes = _figure(side + 1, side)
+    figure, axes = blank_figure(side + 1, side)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     axes.imshow(np.sqrt(shares), cmap="Blues", vmin=0, vmax=1.25)
     axes.set_xlabel("named class")
     axes.set_ylabel("true class")
     if classes <= _READABLE:
-        names = [_text(str(name), 16) for name in findings.evaluation.classes]
+        names = [as_text(str(name), 16) for name in findings.evaluation.classes]
         axes.set_xticks(range(classes), names, rotation=0 if max(map(len, names)) < 4 else 45, fontsize=8)
         axes.set_yticks(range(classes), names, fontsize=8)
         for (row, column), count in np.ndenumerate(counts):
@@ -146,7 +146,7 @@ def _confusion(findings: Findings) -> "Figure":
 
 def _decision_times(findings: Findings) -> "Figure":
     """How many series are decided when, rightly and wrongly."""
-    figure, axes = _figure(6.4, 3.6)
+    figure, axes = blank_figure(6.4, 3.6)
     right = findings.decisions.labels == findings.records.truths
     edges = 0.5 + findings.width * np.arange(findings.bins + 1)
     parts = [findings.decisions.times[right], findings.decisions.times[~right]]
@@ -157,7 +157,7 @@ def _decision_times(findings: Findings) -> "Figure":
     return figure
 
 
-def _figure(width: float, height: float, *, panels: int = 1) -> "tuple[Figure, Axes]":
+def blank_figure(width: float, height: float, *, panels: int = 1) -> "tuple[Figure, Axes]":
     """An empty figure of one panel, or of up to four in two columns."""
     # Imported here: it takes as long as all the rest of a short command.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -172,14 +172,15 @@ def _figure(width: float, height: float, *, panels: int = 1) -> "tuple[Figure, A
     return figure, figure.axes[0]
 
 
-def _save(figure: "Figure", path: Path) -> None:
+def save(figure: "Figure", path: Path) -> None:
+    """Write it as PNG."""
     with warnings.catch_warnings():
         # A name in letters that the font lacks is drawn as boxes; the page beside has it right.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         figure.savefig(path)
 
 
-def _text(name: str, most: int = 60) -> str:
+def as_text(name: str, most: int = 60) -> str:
     """A name as it is: matplotlib would read dollar signs as formulas. Long ones are cut."""
     cut = name if len(name) <= most else f"{name[: most - 1]}…"
     return cut.replace("$", r"\$")

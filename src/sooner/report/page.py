@@ -56,12 +56,12 @@ def _page(findings: Findings) -> str:
     from plotly.offline import get_plotlyjs
 
     evaluation = findings.evaluation
-    plotly, script = get_plotlyjs(), "\n".join(map(_part, _SCRIPTS))
-    return _filled(
-        _part("page.html"),
+    plotly, script = get_plotlyjs(), "\n".join(map(part, _SCRIPTS))
+    return filled(
+        part("page.html"),
         {
-            "policy": _policy(plotly, script),
-            "style": _part("page.css"),
+            "policy": policy(plotly, script),
+            "style": part("page.css"),
             "title": escape(evaluation.title),
             "lede": escape(_lede(findings)),
             "headline": _headline(findings),
@@ -76,16 +76,17 @@ def _page(findings: Findings) -> str:
     )
 
 
-def _part(name: str) -> str:
+def part(name: str) -> str:
+    """A file of the page that lies beside this one."""
     return files("sooner.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _filled(template: str, slots: Mapping[str, str]) -> str:
+def filled(template: str, slots: Mapping[str, str]) -> str:
     """The template with its `@@slots@@` filled, in one pass: what is filled in is not looked at again."""
     return re.sub(r"@@(\w+)@@", lambda slot: slots[slot[1]], template)
 
 
-def _policy(*scripts: str) -> str:
+def policy(*scripts: str) -> str:
     """No network at all, and no script but the page's own, by its hash: whatever a name may hold, it never runs."""
     hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{value}'" for value in hashes)

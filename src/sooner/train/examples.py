@@ -140,7 +140,14 @@ class Drawn(Source):
 
     def __post_init__(self) -> None:
         labels = as_tensor(self.labels, name="labels")
+        if labels.ndim != 1:
+            raise InvalidArgument(
+                "labels", "of shape (series,)", f"shape {tuple(labels.shape)}", "Give one for each series."
+            )
         refuse_empty(labels, name="labels")
+        if not self.shape or min(self.shape) < 1:
+            remedy = "It is the shape of one series."
+            raise InvalidArgument("shape", "(time, *features), each at least 1", self.shape, remedy)
         object.__setattr__(self, "labels", _as_classes(labels, len(labels)))
 
     def observe(self, rows: Labels, epoch: int) -> Observations:

@@ -52,7 +52,7 @@ def train(
         settings: their `model` table is only noted; the model is there already.
         folder: for checkpoints, the record, and CSV and TensorBoard logs; without it nothing is written.
         resume: go on from the folder's last checkpoint, if it has one.
-        verbose: show a progress bar and what Lightning has to say.
+        verbose: show a progress bar.
         watch: told about every validation; what it raises ends the training.
     """
     home = None if folder is None else Path(folder)
@@ -60,7 +60,7 @@ def train(
     _check_shapes(model, training, validation)
     trainee, selection = Trainee(model, training, validation, settings), Selection(settings.training)
     device = next((weight.device for weight in model.parameters()), torch.device("cpu"))
-    with own_randomness(), _quiet(verbose), _interruptible():
+    with own_randomness(), _quiet(), _interruptible():
         trainer = _trainer(settings, home, last, _callbacks(selection, home, settings, verbose=verbose, watch=watch))
         model.train()
         trainer.fit(trainee, ckpt_path=last, weights_only=True)
@@ -196,15 +196,15 @@ def _check_shapes(model: Model, training: Source, validation: Source) -> None:
 
 
 @contextmanager
-def _quiet(verbose: bool) -> Iterator[None]:
-    """Without `verbose`, keep Lightning's news and those warnings of its that do not concern the user to itself."""
+def _quiet() -> Iterator[None]:
+    """Let Lightning keep its news, its advice and those of its warnings that do not concern the user to itself."""
     loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():
         for message in _CHATTER:
             warnings.filterwarnings("ignore", message=message)
         for logger in loggers:
-            logger.setLevel(logger.level if verbose else logging.ERROR)
+            logger.setLevel(logging.ERROR)
         try:
             yield
         finally:

@@ -187,7 +187,9 @@ class _NumberedTPE(BaseSampler):
         self._tpe = TPESampler(seed=seed)
 
     def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
-        seed = int(np.random.SeedSequence([self._seed, trial.number]).generate_state(1)[0])
+        # Its place among those that count: a trial that was interrupted is tried again, not left out.
+        place = sum(number < trial.number for number in _counted(study))
+        seed = int(np.random.SeedSequence([self._seed, place]).generate_state(1)[0])
         self._tpe = TPESampler(seed=seed)
         self._tpe.before_trial(study, trial)
 

@@ -87,7 +87,11 @@ class Clips:
             os.replace(part, target)
         finally:
             part.unlink(missing_ok=True)
-        return self._labelled(np.lib.format.open_memmap(target, mode="c"), places)
+        return self.series_of_file(target)
+
+    def series_of_file(self, path: str | os.PathLike[str]) -> Series:
+        """All clips from a file that `series_in_file` has written for the same clips."""
+        return self._labelled(np.lib.format.open_memmap(path, mode="c"), np.arange(len(self)))
 
     def parts(self, size: int) -> Iterator[Series]:
         """All clips in their order, at most `size` in memory at a time."""
