@@ -102,7 +102,7 @@ def test_features_are_those_of_the_trained_encoder_on_fixed_masks(small):
     model.load_state_dict(torch.load(encoder.folder(small.work.folder) / "weights.pt", weights_only=True))
     sets = Sets(small.plan.data)
     for stage in (each for each in small.stages.in_order if each.kind == "features"):
-        frames = sets.frames(stage.ingredients["split"], masks="fixed", seed=0, dtype="float32")
+        frames = sets.frames(stage.ingredients["split"], masks="fixed", seed=0)
         kept = features_from_file(stage.folder(small.work.folder) / "features.npy")
         assert kept.shape == (len(frames), 20, 8)
         assert stage.outcome(small.work.folder)["series"] == len(frames)
@@ -116,7 +116,7 @@ def test_features_are_those_of_the_trained_encoder_on_fixed_masks(small):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_scores_are_those_of_the_trained_model_on_the_test_set(small, name, seed):
     trial, work = _trial(small, name, seed), small.work.folder
-    frames = Sets(small.plan.data).frames("test", masks="fixed", seed=0, dtype="uint8")
+    frames = Sets(small.plan.data).frames("test", masks="fixed", seed=0)
     tested = next(stage for stage in small.stages.in_order if stage.label == "features, test")
     observations = features_from_file(tested.folder(work) / "features.npy")
     if trial.contender.reads == "frames":
@@ -137,7 +137,7 @@ def test_scores_are_those_of_the_trained_model_on_the_test_set(small, name, seed
 def test_the_prior_of_a_model_is_that_of_its_training_set(small):
     settings = changed(small.plan.contender("MSPRT-TANDEM").settings, {"model.encoder": "dense", "model.width": 4})
     sets = Sets(DataPlan("nmnist-h", "tenfold"))
-    model = running._untrained(settings, sets, sets.frames("train", masks="fixed", seed=0, dtype="uint8"))
+    model = running._untrained(settings, sets, sets.frames("train", masks="fixed", seed=0))
     counts = torch.tensor([round(20 * 0.1 ** (k / 9)) for k in range(10)])
     torch.testing.assert_close(model.log_prior, (counts / counts.sum()).log())
     left = _trial(small, "MSPRT-TANDEM").training.folder(small.work.folder) / "weights.pt"
@@ -146,7 +146,7 @@ def test_the_prior_of_a_model_is_that_of_its_training_set(small):
 
 def test_weights_begin_with_the_seed_and_leave_the_randomness_of_the_process_alone(small):
     settings, sets = small.plan.contender("MSPRT-TANDEM").settings, Sets(small.plan.data)
-    source = sets.frames("train", masks="fixed", seed=0, dtype="float32")
+    source = sets.frames("train", masks="fixed", seed=0)
     settings = changed(settings, {"model.encoder": "dense", "model.width": 4})
     torch.manual_seed(3)
     state = torch.get_rng_state()
@@ -188,7 +188,7 @@ def _features(work, data):
         found[split] = Stage("features", split, {"split": split}, (), lambda _folder: {})
         folder = found[split].folder(work)
         folder.mkdir(parents=True, exist_ok=True)
-        labels = Sets(data).frames(split, masks="fixed", seed=0, dtype="uint8").labels
+        labels = Sets(data).frames(split, masks="fixed", seed=0).labels
         vectors = torch.nn.functional.one_hot(labels, 10).float()[:, None].expand(-1, 20, -1)
         np.save(folder / "features.npy", vectors.numpy())
     return found
@@ -318,7 +318,7 @@ def test_interrupted_before_amid_and_after_every_stage_it_ends_with_the_same_num
             observer.cut("after")
         replace_(source, target)
 
-    replace_, observer = os.replace, Cutting()
+    replace_, observer, heeded = os.replace, Cutting(), signal.getsignal(signal.SIGINT)
     monkeypatch.setattr(stages.os, "replace", cut_before_the_last_word)
     plan = small_plan.read(tmp_path)
     work = Work(tmp_path / "runs", seeds=1, observer=observer)
@@ -327,7 +327,7 @@ def test_interrupted_before_amid_and_after_every_stage_it_ends_with_the_same_num
             run(plan, work)
     found = run(plan, work)
     assert observer.cuts == [(label, when) for label in STAGES for when in ("before", "amid", "after")]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is heeded
     assert _numbers(plan, found, work.folder) == _of_one_seed(small)
 
 

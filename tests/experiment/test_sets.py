@@ -27,8 +27,8 @@ def digits(monkeypatch):
     return made
 
 
-def _frames(split="train", *, masks="fixed", seed=0, dtype="uint8", kind="nmnist-h", **changes):
-    return Sets(DataPlan(kind, **changes)).frames(split, masks=masks, seed=seed, dtype=dtype)
+def _frames(split="train", *, masks="fixed", seed=0, kind="nmnist-h", **changes):
+    return Sets(DataPlan(kind, **changes)).frames(split, masks=masks, seed=seed)
 
 
 def _counts(source):
@@ -67,7 +67,7 @@ def test_redrawn_masks_are_others_in_every_epoch_and_for_every_seed_and_the_same
     assert torch.equal(drawn(1, 2), variants[5])
 
 
-def test_frames_show_the_images_of_their_split_as_bytes_or_scaled(digits):
+def test_frames_show_the_images_of_their_split_as_bytes(digits):
     for split in SPLITS:
         source = _frames(split)
         frames = source.take(torch.arange(30)).observations
@@ -76,8 +76,6 @@ def test_frames_show_the_images_of_their_split_as_bytes_or_scaled(digits):
         assert source.shape == (20, 28, 28)
         assert bool(((frames == images) | (frames == 255)).all())
         assert torch.equal(source.labels, getattr(digits, split).labels)
-        scaled = _frames(split, dtype="float32").take(torch.arange(30)).observations
-        assert torch.equal(scaled, frames.float() / 127.5 - 1)
 
 
 @pytest.mark.parametrize(("kind", "time"), [("nmnist", 20), ("nmnist-h", 20), ("nmnist-100f", 100)])
@@ -155,7 +153,7 @@ def test_what_the_series_depend_on_is_their_identity():
     [
         lambda found: found.classes,
         lambda found: found.identity,
-        lambda found: found.frames("train", masks="fixed", seed=0, dtype="uint8"),
+        lambda found: found.frames("train", masks="fixed", seed=0),
     ],
     ids=["classes", "identity", "frames"],
 )

@@ -146,7 +146,7 @@ def test_series_are_the_clips_of_their_split(videos, tmp_path):
     splits = load(kind, splits=kept.splits, features=kept.features)
     assert sets.classes == len(CLASSES[kind])
     for name in ("train", "validation", "test"):
-        source, clips = sets.frames(name, masks="fixed", seed=0, dtype="uint8"), getattr(splits, name).series()
+        source, clips = sets.frames(name, masks="fixed", seed=0), getattr(splits, name).series()
         assert torch.equal(source.labels, clips.labels)
         assert torch.equal(source.observations, clips.observations)
         assert source.shape == (TIMES[kind], 3)
@@ -155,13 +155,11 @@ def test_series_are_the_clips_of_their_split(videos, tmp_path):
 def test_the_first_so_many_clips_are_taken(videos, tmp_path):
     kind, _, kept = videos
     sets = Sets(DataPlan(kind, test=1), kept, tmp_path / "clips")
-    whole = Sets(DataPlan(kind), kept, tmp_path / "whole").frames("test", masks="fixed", seed=0, dtype="uint8")
-    some = sets.frames("test", masks="fixed", seed=0, dtype="uint8")
+    whole = Sets(DataPlan(kind), kept, tmp_path / "whole").frames("test", masks="fixed", seed=0)
+    some = sets.frames("test", masks="fixed", seed=0)
     assert len(some) == 1 < len(whole)
     assert torch.equal(some.observations, whole.observations[:1])
-    assert len(Sets(DataPlan(kind, test=99), kept, tmp_path).frames("test", masks="", seed=0, dtype="uint8")) == len(
-        whole
-    )
+    assert len(Sets(DataPlan(kind, test=99), kept, tmp_path).frames("test", masks="", seed=0)) == len(whole)
 
 
 def test_too_few_clips_for_all_classes_are_told(videos, tmp_path):

@@ -97,10 +97,21 @@ def test_a_gray_image_is_one_of_a_single_channel():
     assert torch.equal(flat(rows), deep(rows[:, None]))
 
 
-def test_bytes_are_read_as_numbers():
-    encoder = Convolution((8, 8), 8).eval()
-    rows = torch.randint(0, 255, (3, 8, 8)).to(torch.uint8)
-    assert torch.equal(encoder(rows), encoder(rows.float()))
+@pytest.mark.parametrize("name", ["convolution", "convolution_of_levels"])
+def test_bytes_are_read_as_numbers_from_minus_one_to_one(name):
+    encoder = encoder_named(name, (8, 8), width=8).eval()
+    rows = torch.randint(0, 256, (3, 8, 8)).to(torch.uint8)
+    assert torch.equal(encoder(rows), encoder(rows / 127.5 - 1))
+
+
+def test_a_table_of_levels_tells_254_from_255_as_easily_as_black_from_white():
+    torch.manual_seed(0)
+    encoder = encoder_named("convolution_of_levels", (8, 8), width=8).eval()
+    with torch.no_grad():
+        encoder.stem.table[254] = -encoder.stem.table[255]
+        bright, hidden = (encoder(torch.full((1, 8, 8), level, dtype=torch.uint8)) for level in (254, 255))
+    assert not torch.allclose(bright, hidden)
+    assert encoder.stem.table.shape == (256, 8)
 
 
 def test_its_stages_have_three_eighths_three_quarters_and_all_of_the_width():
@@ -123,16 +134,19 @@ def test_it_is_known_by_name_and_settings_build_it():
     assert recurrent.scores(torch.zeros(2, 4, 8, 8)).shape == (2, 4, 3)
 
 
-@pytest.mark.parametrize(
-    ("features", "width"), [((28,), 128), ((1, 2, 3, 4), 128), ((28, 28), 12), ((28, 28), 1), ((), 8)]
-)
-def test_what_is_no_image_and_a_width_that_8_does_not_divide_are_refused(features, width):
+@pytest.mark.parametrize("features", [(28,), (1, 2, 3, 4), ()])
+def test_what_is_no_image_is_refused(features):
     with pytest.raises(InvalidArgument) as caught:
-        Convolution(features, width)
-    assert str(caught.value) == (
-        "`features` must be (height, width) or (channels, height, width), and a width that 8 divides, "
-        f"got {(features, width)}. It reads images."
-    )
+        Convolution(features, 128)
+    expected = f"`features` must be (height, width) or (channels, height, width), got {features}. It reads images."
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize("width", [12, 1])
+def test_a_width_that_8_does_not_divide_is_refused(width):
+    with pytest.raises(InvalidArgument) as caught:
+        Convolution((28, 28), width)
+    assert str(caught.value) == f"`width` must be a multiple of 8, got {width}. The stages take shares of it."
 
 
 def test_the_gradient_reaches_every_parameter():

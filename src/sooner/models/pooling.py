@@ -99,11 +99,10 @@ class Pooling(Model):
     def forward(self, observations: Observations, lengths: Lengths | None = None) -> Windows:
         """The logits after each observation: one window as long as the batch. Zero beyond a series' own length."""
         frames, ends = self._frames(observations, lengths)
-        live = running(ends, frames.shape[1])
-        times = torch.arange(1, frames.shape[1] + 1, device=ends.device)
-        maps = self._maps_at(frames, torch.minimum(times, ends[:, None]))
-        read = self._classify(maps.flatten(0, 1), live.flatten().nonzero()[:, 0])
-        return Windows(read.view(*live.shape, -1)[:, None])
+        # A few series at a time: all maps of many would only leave the processor's cache.
+        series = len(frames) if self.training else max(1, _ROWS // frames.shape[1])
+        parts = zip(frames.split(series), ends.split(series), strict=True)
+        return Windows(torch.cat([self._read_through(*part) for part in parts])[:, None])
 
     def logits_at(
         self, observations: Observations, times: ArrayLike, lengths: Lengths | None = None
@@ -146,6 +145,13 @@ class Pooling(Model):
         batch, time = observations.shape[:2]
         ends = as_lengths(lengths, observations, time=time)
         return _finite(observations.flatten(2), running(ends, time)).reshape(batch, time, *self.frame), ends
+
+    def _read_through(self, frames: Frames, ends: Lengths) -> Float[Tensor, "batch time classes"]:
+        """The logits after each observation."""
+        live = running(ends, frames.shape[1])
+        times = torch.arange(1, frames.shape[1] + 1, device=ends.device)
+        maps = self._maps_at(frames, torch.minimum(times, ends[:, None]))
+        return self._classify(maps.flatten(0, 1), live.flatten().nonzero()[:, 0]).view(*live.shape, -1)
 
     def _maps_at(self, frames: Frames, moments: Moments) -> MapSeries:
         """The accumulated maps at ascending times: first between neighbouring times, then across them."""
