@@ -1,10 +1,11 @@
 """Writes the tables of docs/results.md from the records in results/: no number there is typed by hand.
 
-python benchmarks/results.py           writes them
+python benchmarks/results.py           writes them, and takes the figures over
 python benchmarks/results.py --check   says whether they are up to date, for tests
 """
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,15 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results.md"
 BEGIN, END = "<!-- tables: written by benchmarks/results.py -->", "<!-- end of tables -->"
+FIGURES = ROOT / "docs" / "figures"
 SHOWN = 8
 
 
 def main() -> None:
+    if "--check" not in sys.argv:
+        for figure in (ROOT / "results").glob("*/curves.png"):
+            FIGURES.mkdir(exist_ok=True)
+            shutil.copyfile(figure, FIGURES / f"{figure.parent.name}.png")
     text = PAGE.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
@@ -45,10 +51,14 @@ def section(record: dict[str, Any]) -> str:
         minutes = sorted(seed["training_minutes"] for seed in model["seeds"])
         spent = f"{minutes[0]:.0f} to {minutes[-1]:.0f}" if minutes[-1] >= 1 else "under 1"
         told.append(row(f"{bold}{name}{bold}", f"ours, {len(minutes)}", spent, *(ours(model, time) for time in times)))
-        if model["published"]:
-            given = (f"{model['published'][time]:.2f}" if time in model["published"] else "" for time in times)
-            told.append(row("", "published", "", *given))
-    return "\n".join([*told, "", *significance(record)])
+        if name in record["published"]:
+            told.append(row("", "published", "", *theirs(record, name, times)))
+    for name in sorted(record["published"].keys() - record["models"].keys()):
+        if any(cells := theirs(record, name, times)):
+            told.append(row(name, "published", "", *cells))
+    figure = FIGURES / f"{record['name']}.png"
+    drawn = [f"![{record['title']}](figures/{figure.name})", ""] if figure.exists() else []
+    return "\n".join([*told, "", *significance(record), *drawn])
 
 
 def significance(record: dict[str, Any]) -> list[str]:
@@ -67,6 +77,11 @@ def ours(model: dict[str, Any], time: str) -> str:
         return ""
     mean, sem = model["mean"][time]
     return f"{mean:.2f}" if sem is None else f"{mean:.2f} ± {sem:.2f}"
+
+
+def theirs(record: dict[str, Any], name: str, times: list[str]) -> list[str]:
+    given = record["published"][name]
+    return [f"{given[time]:.2f}" if time in given else "" for time in times]
 
 
 def spread(record: dict[str, Any]) -> list[str]:

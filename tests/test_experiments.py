@@ -189,7 +189,6 @@ def test_plans_of_the_same_frames_share_their_encoder(name, profile):
         ("tandem_nmnist_100f", "M-TANDEM", "sat_nmnist_100f", "MSPRT-TANDEM"),
         ("ablation_nmnist_100f", "TANDEM LSEL+Mult", "sat_nmnist_100f", "MSPRT-TANDEM"),
         ("ablation_nmnist_100f", "TANDEM LSEL", "losses_nmnist_100f", "LSEL"),
-        ("imbalance_nmnist_h", "LSEL", "losses_nmnist_h", "LSEL"),
     ],
 )
 def test_what_two_plans_share_has_one_set_of_settings(plan, model, source, origin, profile):

@@ -97,7 +97,6 @@ class Result:
         models = {
             each: {
                 "mean": self._table(each),
-                "published": {f"{row.mean_time:g}": row.error for row in self.published.get(each, ())},
                 "seeds": [_brief(outcome) for outcome in outcomes],
             }
             for each, outcomes in self.outcomes.items()
@@ -113,6 +112,9 @@ class Result:
             "headline": self.headline(),
             "seeds": [self._full(outcome) for outcome in self.outcomes.get(name, ())],
             "models": models,
+            "published": {
+                each: {f"{row.mean_time:g}": row.error for row in rows} for each, rows in self.published.items()
+            },
             "encoder_minutes": self.encoder_minutes,
             "data": asdict(plan.data),
             "settings": {each.name: self._settings(each) for each in plan.contenders if not each.scores_of},
