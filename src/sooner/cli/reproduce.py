@@ -5,7 +5,7 @@ import shlex
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -14,6 +14,9 @@ from rich.progress import Progress, TaskID
 from sooner.cli.options import AsJson, Quiet
 from sooner.cli.screen import Screen
 from sooner.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from sooner.experiment import Plan, Work
 
 
 class _Told:
@@ -68,8 +71,7 @@ def reproduce(
 
     Example: `sooner reproduce sat_nmnist_h --profile cpu --seeds 3`
     """
-    from sooner.experiment import Work, find_plan, names, read_plan, result_of, run
-    from sooner.experiment.pages import write_pages
+    from sooner.experiment import Work, find_plan, names, read_plan
     from sooner.experiment.sets import Videos
 
     screen = Screen(as_json=as_json, quiet=quiet)
@@ -94,17 +96,23 @@ def reproduce(
     )
     screen.news(f"[bold]{escape(plan.title)}[/], profile {escape(profile)}. {escape(plan.about)}")
     try:
-        stages = run(plan, carried)
+        _carry_out(plan, carried, _command(name, profile, carried.seeds, tune), out, screen)
     except KeyboardInterrupt:
-        told.close()
         screen.news(f"[bold]Stopped.[/] What is done is in {escape(str(work))}; the same command goes on from there.")
         sys.exit(130)
-    told.close()
-    result = result_of(plan, stages, work)
-    record = result.to_dict(_command(name, profile, carried.seeds, tune), datetime.now(UTC).date().isoformat())
-    pages = write_pages(out / plan.name, result, stages, work)
-    record["statistics"] = pages.statistics
-    out.mkdir(parents=True, exist_ok=True)
+    finally:
+        told.close()
+
+
+def _carry_out(plan: "Plan", work: "Work", command: str, out: Path, screen: Screen) -> None:
+    """Run the stages, then write and print what came out."""
+    from sooner.experiment import result_of, run
+    from sooner.experiment.pages import write_pages
+
+    stages = run(plan, work)
+    result = result_of(plan, stages, work.folder)
+    pages = write_pages(out / plan.name, result, stages, work.folder)
+    record = result.to_dict(command, datetime.now(UTC).date().isoformat()) | {"statistics": pages.statistics}
     path = out / f"{plan.name}.json"
     path.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     for table in pages.tables:

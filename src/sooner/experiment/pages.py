@@ -66,13 +66,16 @@ def _lines(result: Result) -> tuple[Line, ...]:
 def _errors(result: Result) -> Table:
     """Ours and the published error of every model, side by side."""
     times = result.plan.headline_times or _spread(result.plan.times)
-    rows = []
-    for name, outcomes in result.outcomes.items():
-        rows.append((name, f"ours, {len(outcomes)}", *(_said(result.mean(name, time)) for time in times)))
+    rows: list[tuple[str, ...]] = []
+    for name in (*result.outcomes, *(each for each in result.published if each not in result.outcomes)):
+        ours = result.outcomes.get(name, ())
+        if ours:
+            rows.append((name, f"ours, {len(ours)}", *(_said(result.mean(name, time)) for time in times)))
         told = {row.mean_time: row.error for row in result.published.get(name, ())}
         if told:
             trials = result.published[name][0].trials
-            rows.append(("", f"published, {trials}", *(f"{told[time]:.2f}" if time in told else "" for time in times)))
+            cells = (f"{told[time]:.2f}" if time in told else "" for time in times)
+            rows.append(("" if ours else name, f"published, {trials}", *cells))
     columns = ("model", "trials", *(f"{time:g}" for time in times))
     note = "Mean over seeds ± standard error, in percent, at the mean times above."
     return Table("Balanced error in percent at mean times", columns, tuple(rows), note)
@@ -156,7 +159,8 @@ def _trajectories(plan: Plan, stages: Stages, work: Path) -> tuple[Trajectories,
 def _drawn(trial: Trial, plan: Plan, work: Path) -> tuple[Trajectories, ...]:
     curve, _, _, labels = curve_of(trial, work)
     scores = np.load(trial.scores.folder(work) / "scores.npy", mmap_mode="r")
-    middle = plan.phases[-1][1] if plan.phases else plan.times[len(plan.times) // 2]
+    told = plan.headline_times or plan.times
+    middle = told[len(told) // 2]
     place = max(int(np.searchsorted(curve.mean_times, middle, side="right")) - 1, 0)
     threshold = float(curve.thresholds[place])
     _, firsts = np.unique(labels, return_index=True)
