@@ -1,0 +1,73 @@
+"""`sooner reproduce`: the verb over the small plan, whose stages are done already."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from sooner.cli import app, main
+from sooner.experiment import names
+from sooner.experiment.pages import write_pages
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, ["reproduce", *map(str, arguments)], env={"COLUMNS": "160"})
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def plan_file(small):
+    return next(small.work.folder.parent.glob("*.toml"))
+
+
+def test_without_a_name_it_lists_the_plans_there_are():
+    listed = run("--json")
+    assert json.loads(listed)["experiments"] == names()
+    assert all(name in run() for name in names())
+
+
+def test_it_writes_a_record_and_a_page_from_stages_that_are_done(small, plan_file, tmp_path):
+    printed = json.loads(run(plan_file, "--work", small.work.folder, "--out", tmp_path, "--seeds", 2, "--json"))
+    record = json.loads((tmp_path / f"{small.plan.name}.json").read_text())
+    assert printed["headline"] == record["headline"] == small.result.headline()
+    assert record["command"].endswith("--profile cpu --seeds 2")
+    assert record["statistics"]["anova"]["rows"]
+    page = (tmp_path / small.plan.name / "comparison.html").read_text()
+    assert small.plan.title in page
+    assert (tmp_path / small.plan.name / "curves.png").stat().st_size > 10_000
+
+
+def test_its_tables_name_ours_and_the_published_ones(small, plan_file, tmp_path):
+    printed = run(plan_file, "--work", small.work.folder, "--out", tmp_path, "--seeds", 2, "-q")
+    assert "published, 300" in printed
+    assert "11.99" in printed
+    assert "p-values of the Tukey-Kramer test" in printed
+
+
+def test_a_model_that_was_not_run_stands_in_the_table_with_its_published_numbers(small, tmp_path):
+    table = write_pages(tmp_path, small.result, small.stages, small.work.folder).tables[0]
+    assert ("LSTM-s", "published, 300", "46.68", "20.51") in table.rows
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["sat_nmnist_g"], "Did you mean 'sat_nmnist_h'?"),
+        (["sat_nmnist_h", "--profile", "gpu"], "`profile` must be one of 'cpu', 'paper', got 'gpu'."),
+        (["sat_ucf101", "--features", "here"], "`features` must be given together with --splits"),
+        (["nowhere.toml"], "nowhere.toml"),
+        (["sat_ucf101"], "Make them with `sooner data features`"),
+    ],
+)
+def test_bad_input_gets_one_sentence_and_exit_code_2(monkeypatch, capsys, tmp_path, arguments, sentence):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["sooner", "reproduce", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    said = " ".join(capsys.readouterr().err.split())
+    assert caught.value.code == 2
+    assert "Traceback" not in said
+    assert sentence in said
