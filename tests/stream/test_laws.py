@@ -97,9 +97,11 @@ def test_who_abstains_names_a_class_only_where_the_rule_fired(deadline):
     x, lengths, _ = case(model, 2)
     with torch.no_grad():
         scores = model.scores(x, lengths)
-    rule = between(MSPRT, scores)
+    ends = lengths.clamp(max=deadline or TIME)
+    highest = sorted(float(MSPRT.statistic(row[None, :end]).max()) for row, end in zip(scores, ends, strict=True))
+    rule = MSPRT(sum(highest[SERIES // 2 - 1 : SERIES // 2 + 1]) / 2)  # half of them reach it
     live = folded(Fleet(model, rule, deadline=deadline, at_end="abstain"), x, lengths, 0)
-    batch = rule.decide(scores, lengths.clamp(max=deadline or TIME))
+    batch = rule.decide(scores, ends)
     assert [d.label for d in live] == [
         int(k) if crossed else None for k, crossed in zip(batch.labels, batch.crossed, strict=True)
     ]
