@@ -33,6 +33,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/fleet.py
 	$(BIN)/python benchmarks/nmnist.py
 	$(BIN)/python benchmarks/tables.py
+	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/consistency.py
 

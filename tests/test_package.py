@@ -21,7 +21,7 @@ PUBLIC = {
     "Table Unlabelled read_table read_observations table_parts observation_parts",
     "types": "Decisions SATCurve Windows",
     "errors": "SoonerError InvalidArgument UnknownName UnreachableTarget LawBroken TrainingDiverged NoTrialFinished "
-    "SecondBackward FetchFailed",
+    "SecondBackward FetchFailed UnreadableFile FilesFailed UnreachableCluster OtherVersion",
     "checks": "check_rule check_rule_law rules RULE_LAWS check_model check_model_law models MODEL_LAWS",
     "models": "Model LiveStep Recurrent Pooling PrefixScorer Rocket Earliest FrameClassifier ResidualNetwork Dense build_model "
     "encode_to_file features_from_file encoder_named ResNet50 backbone_from_file",

@@ -55,6 +55,15 @@ MESSAGES = {
         "`table` must be one of 'loss', 'model', 'optimizer', 'search', 'training', got 'optimiser'. "
         "Did you mean 'optimizer'?",
     ),
+    "workers of nobody": (
+        lambda: TrainingSettings(workers=2),
+        "`training.workers` must be 1 where training.engine is 'local', got 2. "
+        'This process is alone: write engine = "ray" beside it.',
+    ),
+    "more workers than series": (
+        lambda: TrainingSettings(batch_size=4, engine="ray", workers=5),
+        "`training.workers` must be at most training.batch_size, got 5. 4 series cannot be shared by so many.",
+    ),
     "unknown loss": (
         lambda: settings_from_dict({"loss": {"weights": {"lsell": 1.0}}}),
         f"`key in [loss.weights]` must be one of {', '.join(map(repr, sorted(LOSS_NAMES)))}, got 'lsell'. "

@@ -5,10 +5,22 @@ A message names the argument, what was expected, what came, and what to do about
 
 import difflib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 
 class SoonerError(Exception):
     """The root of the family: `except SoonerError` catches whatever sooner raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Between processes an exception travels as its type and its `args`, of which there is one: the sentence. That is not
+        # what most of the constructors here take.
+        return _received, (type(self), self.args, self.__dict__)
+
+
+def _received(kind: type[SoonerError], args: tuple[object, ...], about: dict[str, Any]) -> SoonerError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(about)
+    return error
 
 
 class InvalidArgument(SoonerError, ValueError):
@@ -32,6 +44,14 @@ class UnknownName(InvalidArgument):
         nearest = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.4)
         remedy = f"Did you mean {nearest[0]!r}?" if nearest else "None of them is close to what came."
         super().__init__(argument, f"one of {', '.join(map(repr, names))}", repr(name), remedy)
+
+
+class UnreadableFile(InvalidArgument):
+    """A file is damaged, or not what its name says."""
+
+    def __init__(self, path: str, expected: str, got: str) -> None:
+        super().__init__(path, expected, got, "Look at what wrote it.")
+        self.reason = got
 
 
 class UnreachableTarget(SoonerError, ValueError):
@@ -76,6 +96,15 @@ class NoTrialFinished(SoonerError, RuntimeError):
         )
 
 
+class WorkersLost(SoonerError, RuntimeError):
+    """Workers of a cluster died again and again; the message says what they were at."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(
+            f"{what} was given up: its workers died again and again. Look for a lack of memory on their machines. {remedy}"
+        )
+
+
 class SecondBackward(SoonerError, RuntimeError):
     """A second backward pass through what allows one."""
 
@@ -103,3 +132,37 @@ class VideosFailed(SoonerError, RuntimeError):
             "what is done is kept."
         )
         self.failed = tuple(failed)
+
+
+class FilesFailed(SoonerError, RuntimeError):
+    """Some files of a table could not be read; the others are done."""
+
+    def __init__(self, failed: Sequence[tuple[str, str]], done: str) -> None:
+        said = "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in failed)
+        super().__init__(
+            f"{len(failed)} file(s) could not be read and were left out ({said}). The others are done: {done}. Replace them and "
+            "run it again."
+        )
+        self.failed = tuple(failed)
+
+
+class UnreachableCluster(SoonerError, ConnectionError):
+    """Nobody answers at the address of a cluster."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(
+            f"No cluster answers at {address!r} ({reason.rstrip('.')}). Look at the address and at the firewall, and whether "
+            "`ray status` there shows one."
+        )
+        self.address = address
+
+
+class OtherVersion(SoonerError, RuntimeError):
+    """The machines of a cluster have another version of a package than this one."""
+
+    def __init__(self, package: str, here: str, there: str) -> None:
+        super().__init__(
+            f"The cluster has {package} {there}, and this machine has {package} {here}. Install the same version on all of "
+            "them."
+        )
+        self.here, self.there = here, there

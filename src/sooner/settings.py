@@ -157,6 +157,9 @@ class TrainingSettings:
         precision: "32", "bf16-mixed" or "16-mixed".
         seed: of the order of the series and of every random number in the model's forward pass.
         device: "auto", "cpu", "cuda" or "mps".
+        engine: "local", in this process; "ray", on a cluster.
+        workers: of "ray", how many share each step's batch. Sums over its parts are rounded otherwise than sums over all of
+            it, and each part is normalised by itself, so their number is part of the result; the engine is not.
     """
 
     batch_size: int = 128
@@ -167,6 +170,8 @@ class TrainingSettings:
     precision: str = "32"
     seed: int = 0
     device: str = "auto"
+    engine: str = "local"
+    workers: int = 1
 
     def __post_init__(self) -> None:
         _check_whole(self, "training.batch_size", 1, "It is the number of series in a step.")
@@ -178,6 +183,14 @@ class TrainingSettings:
         _check_choice(self, "training.precision", ("32", "bf16-mixed", "16-mixed"))
         _check_whole(self, "training.seed", 0, "The same seed gives the same run.")
         _check_choice(self, "training.device", ("auto", "cpu", "cuda", "mps"))
+        _check_choice(self, "training.engine", ("local", "ray"))
+        _check_whole(self, "training.workers", 1, "It is the number of those who share a batch.")
+        if self.engine == "local" and self.workers > 1:
+            remedy = 'This process is alone: write engine = "ray" beside it.'
+            raise InvalidArgument("training.workers", "1 where training.engine is 'local'", self.workers, remedy)
+        if self.workers > self.batch_size:
+            remedy = f"{self.batch_size} series cannot be shared by so many."
+            raise InvalidArgument("training.workers", "at most training.batch_size", self.workers, remedy)
 
 
 @dataclass(frozen=True)
@@ -192,6 +205,8 @@ class Settings:
 
 _TABLES = {"model": ModelSettings, "loss": LossSettings, "optimizer": OptimizerSettings, "training": TrainingSettings}
 _ELSEWHERE = ("search",)
+_UNSTATED = ("engine",)
+"""What a result does not depend on."""
 
 
 def read_settings(path: str | PathLike[str]) -> Settings:
@@ -233,14 +248,16 @@ def to_dict(settings: Settings) -> SettingsDict:
 
 
 def stated(settings: Settings) -> SettingsDict:
-    """Only what differs from the defaults: a key that settings get one day leaves it as it is.
+    """What a result depends on, where it differs from the defaults: a key that settings get one day leaves it as it is.
 
     >>> stated(Settings(ModelSettings(order=3)))
     {'model': {'order': 3}}
+    >>> stated(Settings(training=TrainingSettings(engine="ray", workers=2)))
+    {'training': {'workers': 2}}
     """
     usual = to_dict(Settings())
     tables = {
-        name: {key: value for key, value in table.items() if value != usual[name][key]}
+        name: {key: value for key, value in table.items() if value != usual[name][key] and key not in _UNSTATED}
         for name, table in to_dict(settings).items()
     }
     return {name: table for name, table in tables.items() if table}

@@ -17,7 +17,7 @@ import sooner
 from sooner.cli import app, main
 from waves import waves
 
-VERBS = ["demo", "train", "evaluate", "threshold", "stream", "tune", "reproduce", "bench", "data"]
+VERBS = ["demo", "train", "evaluate", "threshold", "stream", "score", "tune", "reproduce", "bench", "data"]
 
 
 def run(*arguments, code=0, stdin=None):

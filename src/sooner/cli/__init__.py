@@ -8,8 +8,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from sooner.cli import bench, data, demo, evaluate, reproduce, stream, threshold, train, tune
-from sooner.errors import SoonerError
+from sooner.cli import bench, data, demo, evaluate, reproduce, score, stream, threshold, train, tune
+from sooner.errors import FilesFailed, SoonerError
 
 app = typer.Typer(
     name="sooner",
@@ -19,18 +19,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for verb in (demo, train, evaluate, threshold, stream, tune, reproduce, bench):
+for verb in (demo, train, evaluate, threshold, stream, score, tune, reproduce, bench):
     app.command()(getattr(verb, verb.__name__.rpartition(".")[2]))
 app.add_typer(data.app, name="data")
 
 
 def main() -> None:
-    """Run the command line; what sooner raises on purpose becomes one sentence and exit code 2."""
+    """Run the command line; what sooner raises on purpose becomes one sentence and exit code 2, or 1 where most is done."""
     try:
         app()
     except (SoonerError, OSError) as error:
         Console(stderr=True).print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
-        sys.exit(2)
+        sys.exit(1 if isinstance(error, FilesFailed) else 2)
 
 
 @app.callback(invoke_without_command=True)

@@ -1,15 +1,15 @@
 """What several verbs ask for in the same words."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import typer
 
 from sooner.data.columns import Columns
 from sooner.data.files import is_table, read
-from sooner.data.tables import GAP, Gaps, Table
+from sooner.data.tables import Table
 from sooner.estimator import EarlyClassifier
+from sooner.estimator.columns import columns_for
 
 _COLUMNS = "Columns of a table"
 
@@ -57,16 +57,7 @@ def columns_of(
 
 def read_for(classifier: EarlyClassifier, source: str, columns: Columns | None, part: Part) -> Table:
     """Labelled series as the classifier was trained on: its columns, its classes, its way with what is missing."""
-    known = classifier.columns_ or Columns()
-    gaps: Gaps = "channel" if GAP in (known.channels or ()) else "none"
-    named = None
-    if is_table(source):
-        measured = [name for name in known.channels or () if name != GAP]
-        known = replace(known, channels=measured or None, group=None)  # groups only matter in training
-        named = known if columns is None else replace(known, **_given(columns))
+    named, gaps = columns_for(classifier, columns)
     classes, missing = classifier.classes_, classifier.missing
-    return read(source, columns=named, classes=classes, missing=missing, gaps=gaps, part=part)
-
-
-def _given(columns: Columns) -> dict[str, Any]:
-    return {name: value for name, value in vars(columns).items() if value is not None}
+    columns = named if is_table(source) else None
+    return read(source, columns=columns, classes=classes, missing=missing, gaps=gaps, part=part)

@@ -11,12 +11,14 @@ import typer
 from rich.markup import escape
 from rich.progress import Progress, TaskID
 
+from sooner.cli.engines import Address, Engine, Workers, cluster
 from sooner.cli.options import AsJson, Quiet
 from sooner.cli.screen import Screen
 from sooner.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from sooner.experiment import Plan, Work
+    from sooner.experiment.run import Stages
 
 
 class _Told:
@@ -60,6 +62,9 @@ def reproduce(
         Path | None, typer.Option(help="Features of videos, as `sooner data features` keeps them.")
     ] = None,
     splits: Annotated[Path | None, typer.Option(help="Folder of the official split files of videos.")] = None,
+    engine: Engine = None,
+    workers: Workers = None,
+    address: Address = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -69,9 +74,12 @@ def reproduce(
     on from there and ends with the same numbers. A second terminal with the same command shares the work. At the end stand
     NAME.json, the record, and the folder NAME with the page and the figures.
 
+    With `--engine ray` workers share the stages, by default one on each core of the cluster. Its machines must share the disk
+    of the work folder.
+
     Example: `sooner reproduce sat_nmnist_h --profile cpu --seeds 3`
     """
-    from sooner.experiment import Work, find_plan, names, read_plan
+    from sooner.experiment import Work, find_plan, names, read_plan, run, run_together
     from sooner.experiment.sets import Videos
 
     screen = Screen(as_json=as_json, quiet=quiet)
@@ -83,7 +91,7 @@ def reproduce(
     plan = read_plan(find_plan(name), profile)
     if (features is None) != (splits is None):
         raise InvalidArgument("features", "given together with --splits", "one of them", "Name both folders.")
-    videos = None if features is None or splits is None else Videos(features, splits)
+    videos = None if features is None or splits is None else Videos(features.resolve(), splits.resolve())
     told = _Told(screen, screen.bar())
     carried = Work(
         work,
@@ -96,7 +104,9 @@ def reproduce(
     )
     screen.news(f"[bold]{escape(plan.title)}[/], profile {escape(profile)}. {escape(plan.about)}")
     try:
-        _carry_out(plan, carried, _command(name, profile, carried.seeds, tune), out, screen)
+        with cluster(engine or "local", workers, address):
+            stages = run_together(plan, carried, workers) if engine == "ray" else run(plan, carried)
+        _write(plan, carried, stages, _command(name, profile, carried.seeds, tune), out, screen)
     except KeyboardInterrupt:
         screen.news(f"[bold]Stopped.[/] What is done is in {escape(str(work))}; the same command goes on from there.")
         sys.exit(130)
@@ -104,12 +114,11 @@ def reproduce(
         told.close()
 
 
-def _carry_out(plan: "Plan", work: "Work", command: str, out: Path, screen: Screen) -> None:
-    """Run the stages, then write and print what came out."""
-    from sooner.experiment import result_of, run
+def _write(plan: "Plan", work: "Work", stages: "Stages", command: str, out: Path, screen: Screen) -> None:
+    """Write and print what came out."""
+    from sooner.experiment import result_of
     from sooner.experiment.pages import write_pages
 
-    stages = run(plan, work)
     result = result_of(plan, stages, work.folder)
     pages = write_pages(out / plan.name, result, stages, work.folder)
     record = result.to_dict(command, datetime.now(UTC).date().isoformat()) | {"statistics": pages.statistics}

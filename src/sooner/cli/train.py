@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 from rich.markup import escape
 
+from sooner.cli.engines import Address, Engine, Workers, cluster, on_engine
 from sooner.cli.options import (
     AsJson,
     ChannelColumns,
@@ -60,6 +61,9 @@ def train(
     label: LabelColumn = None,
     group: GroupColumn = None,
     channels: ChannelColumns = None,
+    engine: Engine = None,
+    workers: Workers = None,
+    address: Address = None,
     seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -69,6 +73,9 @@ def train(
     Small data are fitted in seconds; a recurrent model is trained with a progress bar. **Ctrl-C leaves a checkpoint**: the same
     command goes on from there. The threshold has the least average cost (an error against the share of the series read) on
     series that the model did not learn from. Turn it later with `sooner threshold`.
+
+    With `--engine ray` the workers share each batch of a recurrent model (by default 1 works). Machines of a cluster must share
+    the disk that the model is written to.
 
     Example: `sooner train pumps.csv --series pump --time at --label state --out pumps.sooner`
     """
@@ -80,10 +87,8 @@ def train(
     if model == "prefix":
         remedy = "In Python EarlyClassifier(model='prefix') fits one."
         raise InvalidArgument("model", "one that can be written to a file", repr(model), remedy)
-    with screen.status(f"reading {escape(source)}"):
-        columns = columns_of(series, time, label, group, channels)
-        table = read(source, columns=columns, missing=missing, gaps=gaps, part=part)
-    screen.news(_about(source, table))
+    chosen = None if settings is None else on_engine(read_settings(settings), engine, workers)
+    on = (engine or "local") if chosen is None else chosen.training.engine
     clf = EarlyClassifier(
         model,
         window,
@@ -92,13 +97,20 @@ def train(
         rule=rule,
         priors=priors,
         missing=missing,
-        settings=None if settings is None else read_settings(settings),
+        engine=on,
+        workers=workers or 1,
+        settings=chosen,
         folder=folder,
         random_state=seed,
         verbose=int(not (quiet or as_json)),
     )
+    columns = columns_of(series, time, label, group, channels)
     try:
-        clf.fit_series(table.series, columns=replace(columns or Columns(), channels=table.channels))
+        with cluster(on, workers, address):
+            with screen.status(f"reading {escape(source)}"):
+                table = read(source, columns=columns, missing=missing, gaps=gaps, part=part)
+            screen.news(_about(source, table))
+            clf.fit_series(table.series, columns=replace(columns or Columns(), channels=table.channels))
     except KeyboardInterrupt:
         kept = (
             f"Its last checkpoint is in {escape(str(folder))}; the same command goes on from there."

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +17,7 @@ from pyarrow import csv
 
 from sooner.data.columns import Chosen
 from sooner.data.rows import kind_of, read_as
-from sooner.errors import InvalidArgument
+from sooner.errors import InvalidArgument, UnreadableFile
 
 PARQUET = (".parquet", ".pq")
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -65,26 +65,52 @@ def row_count(files: Sequence[Path]) -> int | None:
     return sum(_footer(file).num_rows for file in files) if is_parquet(files[0]) else None
 
 
+class Look(NamedTuple):
+    """What a file says of itself.
+
+    `kinds` are its columns in their order, and what each one holds: "number", or a word for anything else. `types` says it as
+    pyarrow does, and `groups` are the rows in each row group of a Parquet file; a CSV file has neither.
+    """
+
+    kinds: dict[str, str]
+    types: dict[str, Any]
+    groups: list[int]
+
+
 def kinds(path: Path) -> dict[str, str]:
     """The columns of a file in their order, and what each one holds: "number", or a word for anything else."""
+    return look(path).kinds
+
+
+def look(path: Path) -> Look:
+    """Read what a file says of itself, and not its rows."""
     _refuse_empty_file(path)
-    found = _parquet_kinds(path) if is_parquet(path) else _csv_kinds(path)
+    types: dict[str, Any] = {}
+    groups: list[int] = []
+    if is_parquet(path):
+        footer = _footer(path)
+        fields = list(footer.schema.to_arrow_schema())
+        found = [(field.name, kind_of(field.type)) for field in fields]
+        types = {field.name: field.type for field in fields}
+        groups = [footer.row_group(place).num_rows for place in range(footer.num_row_groups)]
+    else:
+        found = _csv_kinds(path)
     twice = [name for name, count in Counter(name for name, _ in found).items() if count > 1]
     if twice:
         expected = "a table whose columns have different names"
         raise InvalidArgument(str(path), expected, f"{twice[0]!r} twice", "Rename one of them.")
-    return dict(found)
+    return Look(dict(found), types, groups)
 
 
-def batches(path: Path, chosen: Chosen) -> Iterator[Any]:
-    """The chosen columns of a file, a record batch at a time."""
+def batches(path: Path, chosen: Chosen, groups: Sequence[int] | None = None) -> Iterator[Any]:
+    """The chosen columns of a file, a record batch at a time; of a Parquet file, only these row groups if they are named."""
     _refuse_empty_file(path)
-    return _parquet_batches(path, chosen) if is_parquet(path) else _csv_batches(path, chosen)
+    return _parquet_batches(path, chosen, groups) if is_parquet(path) else _csv_batches(path, chosen)
 
 
 def _refuse_empty_file(path: Path) -> None:
     if path.stat().st_size == 0:
-        raise InvalidArgument(str(path), "a table", "an empty file", "Look at what wrote it.")
+        raise UnreadableFile(str(path), "a table", "an empty file")
 
 
 def _footer(path: Path) -> Any:
@@ -94,17 +120,13 @@ def _footer(path: Path) -> Any:
         raise _unreadable(path, "Parquet", error) from None
 
 
-def _parquet_kinds(path: Path) -> list[tuple[str, str]]:
-    return [(field.name, kind_of(field.type)) for field in _footer(path).schema.to_arrow_schema()]
-
-
-def _parquet_batches(path: Path, chosen: Chosen) -> Iterator[Any]:
+def _parquet_batches(path: Path, chosen: Chosen, groups: Sequence[int] | None) -> Iterator[Any]:
     names = [name for name in (chosen.series, chosen.label, chosen.group) if name is not None]
     try:
         with pq.ParquetFile(
             path, read_dictionary=names, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True
         ) as file:
-            yield from file.iter_batches(_ROWS, columns=chosen.names())
+            yield from file.iter_batches(_ROWS, row_groups=groups, columns=chosen.names())
     except _FAILURES as error:
         raise _unreadable(path, "Parquet", error) from None
 
@@ -194,7 +216,7 @@ def _unreadable(path: Path, kind: str, error: BaseException) -> InvalidArgument:
     if "invalid UTF8" in said:
         return InvalidArgument(str(path), "text in UTF-8", "other bytes", "Save it as UTF-8.")
     said = said if len(said) <= 160 else f"{said[:157]}..."
-    return InvalidArgument(str(path), f"a readable {kind} file", said, "Look at what wrote it.")
+    return UnreadableFile(str(path), f"a readable {kind} file", said)
 
 
 def no_rows(path: str) -> InvalidArgument:

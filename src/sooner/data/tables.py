@@ -10,7 +10,7 @@ twin for data without labels.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
@@ -90,7 +90,7 @@ def read_table(
     Ids and labels of a CSV are whole numbers if all of them are, else text.
     """
     columns = Columns(series, time, label, channels, group)
-    return _table(_whole(_Reading.of(path, columns, "labelled", missing, gaps, dtype)), classes)
+    return _table(_whole(Reading.of(path, columns, "labelled", missing, gaps, dtype)), classes)
 
 
 def read_observations(
@@ -106,7 +106,7 @@ def read_observations(
 ) -> Unlabelled:
     """Read a table of series without labels, as `read_table`; a column of labels, if there is one, is left out."""
     columns = Columns(series, time, label, channels)
-    return _unlabelled(_whole(_Reading.of(path, columns, "unlabelled", missing, gaps, dtype)))
+    return _unlabelled(_whole(Reading.of(path, columns, "unlabelled", missing, gaps, dtype)))
 
 
 def table_parts(
@@ -130,7 +130,7 @@ def table_parts(
     whole numbers in the parts where all of them are.
     """
     columns = Columns(series, time, label, channels, group)
-    reading = _Reading.of(path, columns, "labelled", missing, gaps, dtype)
+    reading = Reading.of(path, columns, "labelled", missing, gaps, dtype)
     rows = as_whole(rows, name="rows", low=1, remedy=_ROWS)
     return (_table(part, classes) for part in _parts(reading, rows))
 
@@ -149,13 +149,13 @@ def observation_parts(
 ) -> Iterator[Unlabelled]:
     """Walk through a table of series without labels, as `table_parts`."""
     columns = Columns(series, time, label, channels)
-    reading = _Reading.of(path, columns, "unlabelled", missing, gaps, dtype)
+    reading = Reading.of(path, columns, "unlabelled", missing, gaps, dtype)
     rows = as_whole(rows, name="rows", low=1, remedy=_ROWS)
     return (_unlabelled(part) for part in _parts(reading, rows))
 
 
 @dataclass(frozen=True)
-class _Reading:
+class Reading:
     """Which files are read, and how."""
 
     path: str
@@ -170,7 +170,8 @@ class _Reading:
     @classmethod
     def of(
         cls, path: str | Path, columns: Columns, labelling: Labelling, missing: Missing, gaps: Gaps, dtype: Dtype
-    ) -> "_Reading":
+    ) -> "Reading":
+        """Check the words, and find the files and their columns."""
         from sooner.data import sources
 
         for name, word, known in (
@@ -189,10 +190,12 @@ class _Reading:
 
     @property
     def channels(self) -> tuple[str, ...]:
+        """Their names, that of the gaps included."""
         return (*self.chosen.channels, GAP) if self.gaps == "channel" else self.chosen.channels
 
     @property
     def mask_channels(self) -> int:
+        """How many channels say what was observed."""
         return len(self.channels) if self.missing == "mask" else 0
 
     @property
@@ -226,16 +229,20 @@ class _Reading:
 
         for file in self.files:
             if file != self.files[0]:
-                here = choose(self.columns, sources.kinds(file), str(file), self.labelling)
-                if here != self.chosen:
-                    expected = f"a table of the same columns as {self.files[0]}, {self.chosen.names()}"
-                    remedy = "Name the columns that all files have."
-                    raise InvalidArgument(str(file), expected, f"{here.names()}", remedy)
+                self.refuse_other_columns(file, sources.kinds(file))
             first = 0
             for batch in sources.batches(file, self.chosen):
                 if len(batch):
                     yield rows.stretch(batch, self.chosen, str(file), first)
                 first += len(batch)
+
+    def refuse_other_columns(self, file: Path, kinds: Mapping[str, str]) -> None:
+        """All files of a table have the same columns."""
+        here = choose(self.columns, kinds, str(file), self.labelling)
+        if here != self.chosen:
+            expected = f"a table of the same columns as {self.files[0]}, {self.chosen.names()}"
+            remedy = "Name the columns that all files have."
+            raise InvalidArgument(str(file), expected, f"{here.names()}", remedy)
 
     def fill(self, stretch: "Stretch", room: npt.NDArray[Any]) -> None:
         """Write the numbers of a stretch; gaps have to wait until the rows are in order."""
@@ -247,12 +254,12 @@ class _Reading:
 class _Gathered(NamedTuple):
     """Series whose classes are not looked at yet."""
 
-    reading: _Reading
+    reading: Reading
     assembly: "Assembly"
     observations: Observations
 
 
-def _whole(reading: _Reading) -> _Gathered:
+def _whole(reading: Reading) -> _Gathered:
     """All rows of all files; each stretch is written where it stays as soon as it comes."""
     from sooner.data.assembly import Assembly
     from sooner.data.sources import no_rows, row_count
@@ -272,7 +279,7 @@ def _whole(reading: _Reading) -> _Gathered:
     return _Gathered(reading, assembly, assembly.observations(values, reading.gap))
 
 
-def _parts(reading: _Reading, rows: int) -> Iterator[_Gathered]:
+def _parts(reading: Reading, rows: int) -> Iterator[_Gathered]:
     """Parts of whole series, which come once each."""
     from sooner.data.assembly import Assembly
     from sooner.data.sources import no_rows

@@ -58,6 +58,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         hidden: of a recurrent model, the size of its state.
         learning_rate: of a recurrent model.
         batch_size: of a recurrent model.
+        engine: of a recurrent model, "local", or "ray" to train it on a cluster (`sooner.cluster.connected` joins one).
+        workers: of "ray", how many share each batch.
         settings: all settings of a recurrent model at once; the arguments above that speak of one are then not read.
         folder: for the checkpoints of a recurrent model; an interrupted training found there goes on. By default no file is
             written.
@@ -97,6 +99,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         hidden: int = 64,
         learning_rate: float = 3e-3,
         batch_size: int = 64,
+        engine: str = "local",
+        workers: int = 1,
         settings: Settings | None = None,
         folder: str | PathLike[str] | None = None,
         verbose: int = 0,
@@ -114,6 +118,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.hidden = hidden
         self.learning_rate = learning_rate
         self.batch_size = batch_size
+        self.engine = engine
+        self.workers = workers
         self.settings = settings
         self.folder = folder
         self.verbose = verbose
@@ -177,7 +183,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         """
         scores, lengths = self.scores(X)
         rule = self.rule_ if threshold is None else self._rule(threshold)
-        return self._decided(rule, scores, lengths, deadline, at_end)
+        return self.decided(rule, scores, lengths, deadline, at_end)
 
     def scores(self, X: Any) -> Scored:  # noqa: N803
         """Log-likelihoods of the classes after each observation, up to a shared term; other `priors` than equal ones are in."""
@@ -199,7 +205,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
         """(n_cases, n_classes): the posterior of the classes at the decision, under `priors`."""
         scores, lengths = self.scores(X)
-        times = self._decided(self.rule_, scores, lengths, None, "force").times
+        times = self.decided(self.rule_, scores, lengths, None, "force").times
         posterior = torch.as_tensor(scores[np.arange(len(scores)), times - 1]).softmax(dim=1)
         return np.asarray(posterior)
 
@@ -325,6 +331,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             learning_rate=self.learning_rate,
             batch_size=self.batch_size,
             device=self.device,
+            engine=self.engine,
+            workers=self.workers,
             seed=seed,
         )
         return Way(self.model, settings, share, seed, folder, bool(self.verbose))
@@ -345,9 +353,10 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     def _rule(self, value: Any) -> Rule:
         return rule_for(value, self.rule_, family_named(self.rule), self.n_classes_)
 
-    def _decided(
+    def decided(
         self, rule: Rule, scores: FloatArray, lengths: IntArray, deadline: int | None, at_end: AtEnd
     ) -> Decisions:
+        """What a rule makes of scores that are there already; the other arguments are those of `decide`."""
         if at_end not in ("force", "abstain"):
             raise UnknownName("at_end", at_end, ("force", "abstain"))
         if deadline is not None:

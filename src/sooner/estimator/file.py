@@ -117,6 +117,8 @@ def _parameters(classifier: "EarlyClassifier") -> dict[str, Any]:
         "priors": priors if isinstance(priors, str) else np.asarray(priors, dtype=np.float64).tolist(),
         "loss": dict(loss) if isinstance(loss, Mapping) else loss,
         "settings": None if given["settings"] is None else to_dict(given["settings"]),
+        "engine": "local",
+        "workers": 1,
         "folder": None,
         "verbose": int(given["verbose"]),
     }

@@ -108,6 +108,9 @@ def learn(series: Series, weights: FloatArray | None, way: Way) -> Learned:
     refuse_lonely(series)
     refuse_absent(series)
     name = way.name_for(series)
+    if name not in TRAINED and way.settings.training.engine != "local":
+        remedy = 'It is fitted in one go, by this process. Take model="recurrent" to train on a cluster.'
+        raise InvalidArgument("engine", f"'local' for the model {name!r}", repr(way.settings.training.engine), remedy)
     if name == "rocket":
         return _fit_rocket(series, weights, way)
     training, held = _split(series, way)
@@ -142,6 +145,8 @@ def recurrent_settings(
     learning_rate: float,
     batch_size: int,
     device: str,
+    engine: str,
+    workers: int,
     seed: int,
 ) -> Settings:
     """The settings of a model that is trained on so many series; the other arguments are those of `EarlyClassifier`."""
@@ -163,6 +168,8 @@ def recurrent_settings(
             gradient_clip=1.0,
             seed=seed,
             device=device,
+            engine=engine,
+            workers=workers,
         ),
     )
 

@@ -9,3 +9,4 @@ from sooner.experiment.result import Result as Result
 from sooner.experiment.result import result_of as result_of
 from sooner.experiment.run import Work as Work
 from sooner.experiment.run import run as run
+from sooner.experiment.workers import run_together as run_together

@@ -88,12 +88,7 @@ class Stages:
 
 def run(plan: Plan, work: Work) -> Stages:
     """Do every stage that is not done yet; what other processes are doing is left to them, and waited for."""
-    stages = stages_of(plan, work)
-    names = [each.contender.name for each in stages.trials]
-    for name in work.only:
-        if name not in names:
-            raise InvalidArgument("only", f"among {', '.join(dict.fromkeys(names))}", repr(name), "Names are exact.")
-    wanted = _wanted(stages, work.only)
+    stages, wanted = wanted_of(plan, work)
     while open_ones := [stage for stage in wanted if stage.outcome(work.folder) is None]:
         if not _advance(open_ones, wanted, work):
             time.sleep(_PATIENCE)
@@ -124,8 +119,15 @@ def stages_of(plan: Plan, work: Work) -> Stages:
     return Stages(tuple(trials), tuple(_ordered([trial.scores for trial in trials])))
 
 
-def _wanted(stages: Stages, only: tuple[str, ...]) -> list[Stage]:
-    return _ordered([trial.scores for trial in stages.trials if not only or trial.contender.name in only])
+def wanted_of(plan: Plan, work: Work) -> tuple[Stages, list[Stage]]:
+    """The stages of a plan, and those of them that are to be done now."""
+    stages = stages_of(plan, work)
+    names = [each.contender.name for each in stages.trials]
+    for name in work.only:
+        if name not in names:
+            raise InvalidArgument("only", f"among {', '.join(dict.fromkeys(names))}", repr(name), "Names are exact.")
+    chosen = [trial.scores for trial in stages.trials if not work.only or trial.contender.name in work.only]
+    return stages, _ordered(chosen)
 
 
 def _ordered(goals: Sequence[Stage]) -> list[Stage]:

@@ -74,7 +74,7 @@ class Selection(Callback):
 
 
 class Checkpoints(Callback):
-    """After each validation, `last.ckpt`, and `best.ckpt` where it is a new best.
+    """After each validation, `last.ckpt`, and `best.ckpt` where it is a new best; of several workers the first one writes.
 
     Not Lightning's ModelCheckpoint: that one writes the last state only together with a new best, and forgets the best
     when the folder has been moved. Files are replaced in one move, so a kill leaves the old one or the new one; Lightning
@@ -93,8 +93,9 @@ class Checkpoints(Callback):
 
     def _write(self, trainer: Trainer, name: str) -> None:
         part = self._folder / f"{name}.part"
-        trainer.save_checkpoint(part, weights_only=False)
-        part.replace(self._folder / name)
+        trainer.save_checkpoint(part, weights_only=False)  # by all: they wait for each other in there
+        if trainer.is_global_zero:
+            part.replace(self._folder / name)
 
 
 class Watch(Callback):
@@ -110,30 +111,52 @@ class Watch(Callback):
         self._tell(pl_module.latest)
 
 
-class Bar(Callback):
+class Bar:
     """One bar over all steps, with the best metric so far."""
 
-    def __init__(self, iterations: int, selection: Selection) -> None:
-        self._selection = selection
+    def __init__(self, iterations: int) -> None:
         text, counts = TextColumn("{task.description}"), MofNCompleteColumn()
         self._progress = Progress(text, BarColumn(), counts, TimeElapsedColumn(), TimeRemainingColumn())
         self._task = self._progress.add_task("training", total=iterations)
 
+    def show(self, step: int) -> None:
+        """Begin at a step."""
+        self.move(step)
+        self._progress.start()
+
+    def move(self, step: int) -> None:
+        """To a step."""
+        self._progress.update(self._task, completed=step)
+
+    def name(self, best: Validation) -> None:
+        """The best so far."""
+        self._progress.update(self._task, description=f"best {best.metric:.4f} at step {best.step}")
+
+    def hide(self) -> None:
+        """Leave the terminal as it was."""
+        self._progress.stop()
+
+
+class Shown(Callback):
+    """Moves a bar along with the training."""
+
+    def __init__(self, bar: Bar, selection: Selection) -> None:
+        self._bar = bar
+        self._selection = selection
+
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:  # noqa: ARG002
         """Show it."""
-        self._progress.update(self._task, completed=trainer.global_step)
-        self._progress.start()
+        self._bar.show(trainer.global_step)
 
     def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
         """Move it."""
-        self._progress.update(self._task, completed=trainer.global_step)
+        self._bar.move(trainer.global_step)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:  # noqa: ARG002
         """Name the best so far."""
-        best = self._selection.best
-        if best is not None:
-            self._progress.update(self._task, description=f"best {best.metric:.4f} at step {best.step}")
+        if self._selection.best is not None:
+            self._bar.name(self._selection.best)
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:  # noqa: ARG002
-        """Leave the terminal as it was, however the training ended."""
-        self._progress.stop()
+        """However the training ended."""
+        self._bar.hide()

@@ -157,7 +157,7 @@ class Drawn(Source):
 
 @dataclass(frozen=True, eq=False)
 class Shuffled:
-    """The batches of steps start..stop-1, each epoch in an order of its own.
+    """The batches of steps start..stop-1, each epoch in an order of its own; of several workers, one's part of each batch.
 
     A batch is never short: what does not fill one at the end of an epoch is left for another epoch's order.
     """
@@ -167,27 +167,36 @@ class Shuffled:
     seed: int
     start: int
     stop: int
+    worker: int = 0
+    workers: int = 1
 
     def __iter__(self) -> Iterator[Batch]:
         weights = None if self.examples.weights is None else tuple(self.examples.weights.tolist())
         for step in range(self.start, self.stop):
             indices = batch_indices(step, len(self.examples), self.batch_size, self.seed, weights)
-            yield self.examples.take(indices, epoch_of(step, len(self.examples), self.batch_size))
+            mine = part_of(indices, self.worker, self.workers)
+            yield self.examples.take(mine, epoch_of(step, len(self.examples), self.batch_size))
 
 
 @dataclass(frozen=True, eq=False)
 class InOrder:
-    """Every series once, as it stands."""
+    """Every series once, as it stands; of several workers, every so many-th batch is one's own."""
 
     examples: Source
     batch_size: int
+    worker: int = 0
+    workers: int = 1
 
     def __iter__(self) -> Iterator[Batch]:
-        for first in range(0, len(self.examples), self.batch_size):
+        for first in self._firsts:
             yield self.examples.take(np.arange(first, min(first + self.batch_size, len(self.examples))))
 
     def __len__(self) -> int:
-        return -(-len(self.examples) // self.batch_size)
+        return len(self._firsts)
+
+    @property
+    def _firsts(self) -> range:
+        return range(self.worker * self.batch_size, len(self.examples), self.workers * self.batch_size)
 
 
 def batch_indices(
@@ -201,6 +210,15 @@ def batch_indices(
     place = step % max(series // batch_size, 1)
     order = _order(series, seed, epoch_of(step, series, batch_size), weights)
     return order[place * batch_size : (place + 1) * batch_size]
+
+
+def part_of(indices: IntArray, worker: int, workers: int) -> IntArray:
+    """What one worker reads of a batch; the parts are as equal as can be, and together they are the batch.
+
+    >>> [part_of(np.arange(5), worker, 2).tolist() for worker in range(2)]
+    [[0, 1, 2], [3, 4]]
+    """
+    return np.array_split(indices, workers)[worker]
 
 
 def epoch_of(step: int, series: int, batch_size: int) -> int:

@@ -6,27 +6,31 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from lightning.fabric.plugins import ClusterEnvironment
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+from lightning.pytorch.strategies import Strategy
 
 from sooner.errors import InvalidArgument
 from sooner.models.base import Model
 from sooner.settings import Settings, settings_from_dict, to_dict
-from sooner.train.callbacks import LAST, Bar, Checkpoints, Selection, Watch
+from sooner.train.callbacks import LAST, Bar, Checkpoints, Selection, Shown, Watch
 from sooner.train.examples import Source
-from sooner.train.record import TrainingRecord, versions
+from sooner.train.record import Outcome, TrainingRecord, versions
 from sooner.train.trainee import Trainee, Validation, own_randomness
 
-_MAY_DIFFER = ("iterations", "patience", "device")
+_MAY_DIFFER = ("iterations", "patience", "device", "engine", "workers")
 _CHATTER = (
     r"`isinstance\(treespec, LeafSpec\)` is deprecated",
     r"Experiment logs directory .* exists and is not empty",
     r"GPU available but not used",
+    r"It is recommended to use `self.log\(.*sync_dist=True\)`",
 )
 
 
@@ -43,76 +47,126 @@ def train(
 ) -> TrainingRecord:
     """Train a model, and leave it with the weights of its best validation, in evaluation mode.
 
-    On a CPU the same model, data and settings give the same weights, whether or not the run was killed and resumed.
+    On a CPU the same model, data and settings give the same weights, whether or not the run was killed and resumed. With
+    `training.engine = "ray"` the steps are done by workers of a cluster (see `sooner.train.workers`).
 
     Args:
         model: with the weights to start from.
         training: every class of the model must occur.
         validation: where `sooner.evaluate.mean_accuracy` is measured.
         settings: their `model` table is only noted; the model is there already.
-        folder: for checkpoints, the record, and CSV and TensorBoard logs; without it nothing is written.
+        folder: for checkpoints, the record, and CSV and TensorBoard logs; without it nothing is written. Machines of a cluster
+            must share the disk it is on.
         resume: go on from the folder's last checkpoint, if it has one.
         verbose: show a progress bar.
         watch: told about every validation; what it raises ends the training.
     """
-    home = None if folder is None else Path(folder)
-    last = _checkpoint(home, settings, resume=resume)
+    task = Task(model, training, validation, settings, None if folder is None else Path(folder).resolve())
+    last = _checkpoint(task.home, settings, resume=resume)
     _check_shapes(model, training, validation)
-    trainee, selection = Trainee(model, training, validation, settings), Selection(settings.training)
     device = next((weight.device for weight in model.parameters()), torch.device("cpu"))
-    with own_randomness(), _quiet(), _interruptible():
-        trainer = _trainer(settings, home, last, _callbacks(selection, home, settings, verbose=verbose, watch=watch))
-        model.train()
-        trainer.fit(trainee, ckpt_path=last, weights_only=True)
-    model.load_state_dict(selection.weights)
+    if settings.training.engine == "ray":
+        from sooner.train.workers import fit_together
+
+        outcome = fit_together(task, verbose=verbose, watch=watch)
+    else:
+        outcome = fit(task, last, lambda selection: _beside(selection, settings, verbose=verbose, watch=watch))
+    model.load_state_dict(outcome.weights)
     model.to(device).eval()
-    record = _record(settings, selection, trainer)
-    if home is not None:
-        (home / "record.json").write_text(record.to_json() + "\n", encoding="utf-8")
+    record = _record(settings, outcome)
+    if task.home is not None:
+        (task.home / "record.json").write_text(record.to_json() + "\n", encoding="utf-8")
     return record
 
 
-def _record(settings: Settings, selection: Selection, trainer: Trainer) -> TrainingRecord:
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is trained, on what and how, and where its checkpoints are kept, if anywhere."""
+
+    model: Model
+    training: Source
+    validation: Source
+    settings: Settings
+    home: Path | None
+
+
+def fit(
+    task: Task,
+    last: Path | None,
+    beside: Callable[[Selection], list[Callback]],
+    *,
+    strategy: Strategy | Literal["auto"] = "auto",
+    environment: ClusterEnvironment | None = None,
+) -> Outcome:
+    """Train in this process, alone or as one of several workers.
+
+    Args:
+        task: the model is left with the weights of the last step.
+        last: the checkpoint to go on from.
+        beside: callbacks that hear of a validation after it was noted and saved.
+        strategy: Lightning's, for several workers.
+        environment: where Lightning learns who they are.
+    """
+    selection = Selection(task.settings.training)
+    callbacks: list[Callback] = [selection]
+    if task.home is not None:
+        callbacks.append(Checkpoints(task.home, selection))
+    trainee = Trainee(task.model, task.training, task.validation, task.settings)
+    with own_randomness(), _quiet(), _interruptible():
+        trainer = _trainer(task, last, [*callbacks, *beside(selection)], strategy, environment)
+        task.model.train()
+        trainer.fit(trainee, ckpt_path=last, weights_only=True)
     assert selection.best is not None
-    return TrainingRecord(
-        settings=settings,
-        seed=settings.training.seed,
+    return Outcome(
         best=selection.best,
+        weights=selection.weights,
         history=tuple(selection.history),
         steps=trainer.global_step,
         seconds=round(selection.seconds, 3),
         device=trainer.strategy.root_device.type,
+    )
+
+
+def _record(settings: Settings, outcome: Outcome) -> TrainingRecord:
+    return TrainingRecord(
+        settings=settings,
+        seed=settings.training.seed,
+        best=outcome.best,
+        history=outcome.history,
+        steps=outcome.steps,
+        seconds=outcome.seconds,
+        device=outcome.device,
         versions=versions(),
     )
 
 
-def _callbacks(
-    selection: Selection,
-    home: Path | None,
-    settings: Settings,
-    *,
-    verbose: bool,
-    watch: Callable[[Validation], None] | None,
+def _beside(
+    selection: Selection, settings: Settings, *, verbose: bool, watch: Callable[[Validation], None] | None
 ) -> list[Callback]:
-    """In the order in which they hear of a validation: note it, save it, then tell others."""
-    callbacks: list[Callback] = [selection]
-    if home is not None:
-        callbacks.append(Checkpoints(home, selection))
+    callbacks: list[Callback] = []
     if verbose:
-        callbacks.append(Bar(settings.training.iterations, selection))
+        callbacks.append(Shown(Bar(settings.training.iterations), selection))
     if watch is not None:
         callbacks.append(Watch(watch))
     return callbacks
 
 
-def _trainer(settings: Settings, home: Path | None, last: Path | None, callbacks: list[Callback]) -> Trainer:
-    training = settings.training
-    accelerator = _accelerator(settings)
+def _trainer(
+    task: Task,
+    last: Path | None,
+    callbacks: list[Callback],
+    strategy: Strategy | Literal["auto"],
+    environment: ClusterEnvironment | None,
+) -> Trainer:
+    training = task.settings.training
+    accelerator = _accelerator(task.settings)
     return Trainer(
         accelerator=accelerator,
         devices=1,
-        precision=_precision(settings, accelerator),
-        logger=_loggers(home, last),
+        strategy=strategy,
+        plugins=environment,
+        precision=precision_on(accelerator, task.settings),
+        logger=_loggers(task.home, last),
         callbacks=callbacks,
         max_epochs=-1,
         max_steps=training.iterations,
@@ -138,7 +192,8 @@ def _accelerator(settings: Settings) -> str:
     return asked
 
 
-def _precision(settings: Settings, accelerator: str) -> Literal["32-true", "bf16-mixed", "16-mixed"]:
+def precision_on(accelerator: str, settings: Settings) -> Literal["32-true", "bf16-mixed", "16-mixed"]:
+    """The precision of the settings as Lightning calls it; not every device has every one."""
     asked = settings.training.precision
     if asked == "16-mixed":
         if accelerator == "cpu":

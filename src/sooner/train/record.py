@@ -6,10 +6,21 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 from sooner.settings import Settings, to_dict
-from sooner.train.trainee import Validation
+from sooner.train.trainee import StateDict, Validation
+
+
+class Outcome(NamedTuple):
+    """What a run came to, wherever it ran: the first best validation and its weights, all validations, and where it ended."""
+
+    best: Validation
+    weights: StateDict
+    history: tuple[Validation, ...]
+    steps: int
+    seconds: float
+    device: str
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
+import torch.distributed
 from lightning.pytorch import LightningModule
 from lightning.pytorch.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor, nn
@@ -19,6 +20,8 @@ from sooner.train.optimizers import optimizer_for, schedule_for
 from sooner.types import Scores
 
 StateDict: TypeAlias = dict[str, Tensor]
+Seen: TypeAlias = tuple[Scores, float]
+"""Of a batch: its scores, and its loss times its size."""
 
 
 class Validation(NamedTuple):
@@ -30,7 +33,11 @@ class Validation(NamedTuple):
 
 
 class Trainee(LightningModule):
-    """A model with what it is trained on and towards."""
+    """A model with what it is trained on and towards.
+
+    Several workers may train it together, each with a copy: every worker reads its own part of each batch, and Lightning
+    takes the mean of their gradients before each step. So that this mean is that of the batch, a part counts by its size.
+    """
 
     def __init__(self, model: Model, training: Source, validation: Source, settings: Settings) -> None:
         super().__init__()
@@ -40,16 +47,20 @@ class Trainee(LightningModule):
         self.validation_set = validation
         self.criterion = Criterion(settings.loss, training.class_counts(model.classes))
         self.latest: Validation | None = None
-        self._seen: list[tuple[Scores, float]] = []
+        self._seen: list[Seen] = []
 
     def train_dataloader(self) -> Shuffled:
         """The batches of the steps that are left: Lightning asks for them after it has restored the step."""
-        training = self.settings.training
-        return Shuffled(self.training_set, training.batch_size, training.seed, self.global_step, training.iterations)
+        training, examples = self.settings.training, self.training_set
+        steps = (self.global_step, training.iterations)
+        return Shuffled(examples, training.batch_size, training.seed, *steps, self.global_rank, self.trainer.world_size)
 
     def val_dataloader(self) -> InOrder:
-        """The validation set, in order."""
-        return InOrder(self.validation_set, self.settings.training.batch_size)
+        """The validation set, in order, shared between the workers."""
+        workers = self.trainer.world_size
+        # At least one batch for everybody: before the first one, workers take over the buffers of the first worker together.
+        size = min(self.settings.training.batch_size, len(self.validation_set) // workers)
+        return InOrder(self.validation_set, size, self.global_rank, workers)
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         """The optimizer of the settings, its learning rate a function of the step alone."""
@@ -59,8 +70,8 @@ class Trainee(LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:  # noqa: ARG002
-        """Make the step's random numbers a function of (seed, step), as its batch is: nothing to save, nothing to lose."""
-        seed = (self.settings.training.seed * 1_000_003 + self.global_step) % 2**63
+        """Make the random numbers of a worker's step a function of (seed, step, worker): nothing to save, nothing to lose."""
+        seed = (self.settings.training.seed * 1_000_003 + self.global_step + self.global_rank * (2**40 + 15)) % 2**63
         # `torch.manual_seed` seeds every kind of device, and takes longer than a small step does.
         torch.default_generator.manual_seed(seed)
         if self.device.type == "cuda":
@@ -76,7 +87,8 @@ class Trainee(LightningModule):
         if self.trainer.loggers:
             terms = {f"loss/{name}": term.detach() for name, term in judged.terms.items()}
             self.log_dict({"loss/total": judged.total.detach(), **terms}, batch_size=len(batch.labels))
-        return judged.total
+        whole = min(self.settings.training.batch_size, len(self.training_set))
+        return judged.total * (self.trainer.world_size * len(batch.labels) / whole)
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:  # noqa: ARG002
         """Keep the scores of a batch and its loss, weighed by its size."""
@@ -86,11 +98,11 @@ class Trainee(LightningModule):
         self._seen.append((judged.scores.cpu(), float(judged.total.detach()) * len(batch.labels)))
 
     def on_validation_epoch_end(self) -> None:
-        """The metric over the whole validation set."""
-        scores = torch.cat([scores for scores, _ in self._seen])
-        examples = self.validation_set
+        """The metric over the whole validation set, the same for every worker."""
+        seen, examples = _of_all(self._seen, self.trainer.world_size), self.validation_set
+        scores = torch.cat([scores for scores, _ in seen])
         metric = mean_accuracy(scores, examples.labels.cpu(), lengths=examples.lengths)
-        self.latest = Validation(self.global_step, metric, sum(loss for _, loss in self._seen) / len(examples))
+        self.latest = Validation(self.global_step, metric, sum(loss for _, loss in seen) / len(examples))
         self._seen = []
         self.log_dict({"mean_accuracy": metric, "validation_loss": self.latest.loss})
 
@@ -110,6 +122,15 @@ class Trainee(LightningModule):
         terms = {name: float(term.detach()) for name, term in judged.terms.items()}
         stage = "training" if self.training else "validation"
         return TrainingDiverged(self.global_step, terms, rows.tolist(), stage=stage, lr=self.settings.optimizer.lr)
+
+
+def _of_all(mine: list[Seen], workers: int) -> list[Seen]:
+    """What all workers have seen, in the order of the validation set: batch j is that of worker j modulo their number."""
+    if workers == 1:
+        return mine
+    parts: list[list[Seen]] = [[] for _ in range(workers)]
+    torch.distributed.all_gather_object(parts, mine)
+    return [part[place] for place in range(len(parts[0])) for part in parts if place < len(part)]
 
 
 def copied(model: nn.Module) -> StateDict:

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -89,8 +90,11 @@ def tune(
     seed: int = 0,
     folder: str | PathLike[str] | None = None,
     verbose: bool = False,
+    workers: int | None = None,
 ) -> TuningRecord:
     """Look for the settings whose training reaches the best selection metric.
+
+    With `training.engine = "ray"` the trials are shared out to workers of a cluster, each of which trains alone.
 
     Args:
         make_model: a fresh model for the settings of a trial, its weights drawn from torch's generator.
@@ -99,24 +103,35 @@ def tune(
         settings: what every trial shares.
         space: what they do not.
         trials: the budget of the study, over all processes and resumptions; trials that crashed, or were killed a minute
-            ago or earlier, do not count.
+            ago or earlier, do not count. A worker of a cluster that was killed is started again, and its trial at once.
         study: its name in the storage.
         storage: a database URL, for example "sqlite:///study.db"; by default memory, gone when the call returns.
+            All machines of a cluster must reach it.
         pruner: "median" ends a trial that is below the median of earlier ones, "none" none.
         seed: of the search; the seed of the trainings is in the settings.
         folder: for the best settings, as `best.toml`, and the record; without it nothing but the storage is written.
         verbose: let Optuna say how each trial went.
+        workers: of a cluster, how many trials run at a time; by default one on each of its cores.
     """
     trials = as_whole(trials, name="trials", low=1, remedy="It is the budget of the whole study.")
     if pruner not in PRUNERS:
         raise UnknownName("pruner", pruner, PRUNERS)
+    if workers is not None:
+        workers = as_whole(workers, name="workers", low=1, remedy="It counts trials that run at a time.")
+        if settings.training.engine == "local":
+            remedy = 'This process does one trial at a time: set training.engine = "ray".'
+            raise InvalidArgument("workers", "None where training.engine is 'local'", workers, remedy)
     space.check(settings)
     started = time.monotonic()
-    objective = _Objective(make_model, training, validation, settings, space, budget=trials)
-    with _quiet(verbose), _database(storage) as database:
-        shared = _study(study, database, _NumberedTPE(seed), PRUNERS[pruner](), _identity(settings, space))
-        while _has_room(shared, trials) and not objective.beyond:
-            shared.optimize(objective, n_trials=1, catch=(_BeyondBudget,))
+    search = Search(make_model, training, validation, settings, space, trials, study, storage, pruner, seed)
+    with quiet(verbose), database_at(storage) as database:
+        shared = search.study_in(database, "here")
+        if settings.training.engine == "ray":
+            from sooner.tune.workers import search_together
+
+            search_together(search, shared, workers)
+        else:
+            search.go_on(shared)
         record = _record(shared, settings, seed, time.monotonic() - started)
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -125,52 +140,73 @@ def tune(
     return record
 
 
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What one process must know to work on a study; the arguments are those of `tune`, checked."""
+
+    make_model: MakeModel
+    training: Source
+    validation: Source
+    settings: Settings
+    space: SearchSpace
+    trials: int
+    study: str
+    storage: str | None
+    pruner: str
+    seed: int
+
+    def study_in(self, database: RDBStorage | None, mark: str) -> optuna.Study:
+        """The study, begun or gone on with; trials bear the mark of who does them."""
+        sampler, identity = _NumberedTPE(self.seed, mark), _identity(self.settings, self.space)
+        return _study(self.study, database, sampler, PRUNERS[self.pruner](), identity)
+
+    def go_on(self, study: optuna.Study, check: Callable[[], None] = lambda: None) -> None:
+        """Do trials until none is left to do; what `check` raises, at a validation, ends them."""
+        objective = _Objective(self, check)
+        while has_room(study, self.trials) and not objective.beyond:
+            study.optimize(objective, n_trials=1, catch=(_BeyondBudget,))
+
+
+_BEYOND = "beyond the budget"
+
+
 class _BeyondBudget(Exception):
-    """Another process took the last trial of the budget while this one asked for it."""
+    """Another process took the last trial of the budget while this one asked for it; such a trial has never begun."""
 
 
 class _Objective:
     """A trial: draw a point, train, and report every validation to the pruner."""
 
-    def __init__(
-        self,
-        make_model: MakeModel,
-        training: Source,
-        validation: Source,
-        settings: Settings,
-        space: SearchSpace,
-        *,
-        budget: int,
-    ) -> None:
-        self._make_model = make_model
-        self._data = training, validation
-        self._settings = settings
-        self._space = space
-        self._budget = budget
+    def __init__(self, search: Search, check: Callable[[], None]) -> None:
+        self._search = search
+        self._check = check
         self.beyond = False
 
     def __call__(self, trial: Trial) -> float:
-        if trial.number not in _counted(trial.study)[: self._budget]:
+        search = self._search
+        if trial.number not in _counted(trial.study)[: search.trials]:
             self.beyond = True
+            trial.set_user_attr(_BEYOND, True)
             raise _BeyondBudget
-        drawn = self._space.draw(trial)
+        drawn = search.space.draw(trial)
         try:
-            settings = changed(self._settings, drawn)
+            settings = changed(search.settings, drawn)
             with own_randomness():
                 torch.manual_seed(settings.training.seed)
-                model = self._make_model(settings)
+                model = search.make_model(settings)
         except InvalidArgument as refused:
             # A combination that no model can have: its place in the grid is taken, and the study goes on.
             trial.set_user_attr("refused", str(refused))
             raise optuna.TrialPruned from refused
 
         def report(found: Validation) -> None:
+            self._check()
             trial.report(found.metric, found.step)
             if trial.should_prune():
                 raise optuna.TrialPruned
 
         try:
-            return train(model, *self._data, settings, watch=report).best.metric
+            return train(model, search.training, search.validation, settings, watch=report).best.metric
         except TrainingDiverged as diverged:
             trial.set_user_attr("diverged", str(diverged))
             raise optuna.TrialPruned from diverged
@@ -182,11 +218,12 @@ class _NumberedTPE(BaseSampler):
     With one generator for all, a study that is resumed, or shared by two processes, would draw the same points again.
     """
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
+    def __init__(self, seed: int, mark: str) -> None:
+        self._seed, self._mark = seed, mark
         self._tpe = TPESampler(seed=seed)
 
     def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        study._storage.set_trial_user_attr(trial._trial_id, "worker", self._mark)  # as early as can be
         # Its place among those that count: a trial that was interrupted is tried again, not left out.
         place = sum(number < trial.number for number in _counted(study))
         seed = int(np.random.SeedSequence([self._seed, place]).generate_state(1)[0])
@@ -232,7 +269,7 @@ def _study(
 
 
 @contextmanager
-def _database(url: str | None) -> Iterator[RDBStorage | None]:
+def database_at(url: str | None) -> Iterator[RDBStorage | None]:
     """The storage behind a URL, its connections closed in the end."""
     storage = None if url is None else _connected(url)
     try:
@@ -264,15 +301,22 @@ def _connected(url: str) -> RDBStorage:
 def _identity(settings: Settings, space: SearchSpace) -> dict[str, Any]:
     """What all trials of a study share, as the storage gives it back."""
     tables = to_dict(settings)
-    del tables["training"]["device"]
+    for key in ("device", "engine", "workers"):  # each trial is trained by one process, wherever that is
+        del tables["training"][key]
     shared: dict[str, Any] = json.loads(
         json.dumps({"settings": tables, "space": {k: vars(v) for k, v in space.axes.items()}})
     )
     return shared
 
 
-def _has_room(study: optuna.Study, budget: int) -> bool:
+def has_room(study: optuna.Study, budget: int) -> bool:
+    """Whether the budget leaves room for another trial; those that were killed a while ago count no more."""
     fail_stale_trials(study)
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        # Killed between its first entry and its mark: it has never given a sign of life, so Optuna waits for one.
+        began = trial.datetime_start or datetime.now()
+        if "worker" not in trial.user_attrs and datetime.now() - began > timedelta(seconds=GRACE):
+            study.tell(trial.number, state=TrialState.FAIL)
     return len(_counted(study)) < budget
 
 
@@ -282,7 +326,7 @@ def _counted(study: optuna.Study) -> list[int]:
 
 
 def _record(study: optuna.Study, settings: Settings, seed: int, seconds: float) -> TuningRecord:
-    trials = study.get_trials(deepcopy=False)
+    trials = [trial for trial in study.get_trials(deepcopy=False) if _BEYOND not in trial.user_attrs]
     finished = [trial for trial in trials if trial.state == TrialState.COMPLETE]
     if not finished:
         raise NoTrialFinished(study.study_name, len(trials))
@@ -305,7 +349,8 @@ def _trial(trial: FrozenTrial) -> TrialRecord:
 
 
 @contextmanager
-def _quiet(verbose: bool) -> Iterator[None]:
+def quiet(verbose: bool) -> Iterator[None]:
+    """Let Optuna say how trials go, or nothing but errors."""
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.INFO if verbose else optuna.logging.ERROR)
     with warnings.catch_warnings():
