@@ -128,15 +128,18 @@ def test_every_model_that_the_paper_tuned_can_be_tuned(name):
 @each_plan
 def test_the_cpu_profile_shortens_all_that_is_compared_alike(name):
     short, long = (of_the_paper(plan_of(name, profile)) for profile in ("cpu", "paper"))
+    for key in ("training.iterations", "training.batch_size", "optimizer.schedule"):
+        lasting = {(value_at(each.settings, key), each.validation) for each in short}
+        assert len(lasting) == 1 or plan_of(name).data.set in VIDEOS
     assert len({each.settings.training.iterations for each in short}) == 1
     for ours, theirs in zip(short, long, strict=True):
         assert ours.settings.training.iterations < theirs.settings.training.iterations
 
 
 @each_plan
-def test_the_cpu_profile_changes_nothing_of_a_model_but_how_long_it_is_trained(name):
+def test_the_cpu_profile_changes_nothing_of_a_model_but_how_much_it_is_trained(name):
     short, long = plan_of(name, "cpu"), plan_of(name)
-    keys = ("training.iterations", "training.validate_every")
+    keys = ("training.iterations", "training.batch_size", "training.validate_every", "optimizer.schedule")
     for ours, theirs in zip(trained(short), trained(long), strict=True):
         lengths = {key: value_at(theirs.settings, key) for key in keys}
         assert changed(ours.settings, lengths) == theirs.settings
