@@ -5,16 +5,41 @@ python benchmarks/results.py --check   says whether they are up to date, for tes
 """
 
 import json
+import math
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results.md"
 BEGIN, END = "<!-- tables: written by benchmarks/results.py -->", "<!-- end of tables -->"
 FIGURES = ROOT / "docs" / "figures"
 SHOWN = 8
+
+
+class Order(NamedTuple):
+    """Which model the paper has below which others, and at what mean times."""
+
+    model: str
+    others: tuple[str, ...]
+    times: tuple[int, ...]
+    slack: bool
+    """Whether at or below, within the standard errors, is enough."""
+
+
+_BASELINES = ("NP test", "LSTM-s", "LSTM-m", "EARLIEST 1e-2", "EARLIEST 1e2", "EARLIEST 1e-4")
+_LOSSES = ("Logistic", "LLLR", "BARR", "DSKL", "LSIFwC", "LSIF")
+ORDERS = {
+    "sat_nmnist_h": Order("MSPRT-TANDEM", _BASELINES, tuple(range(2, 14)), slack=False),
+    "sat_nmnist_100f": Order("MSPRT-TANDEM", _BASELINES, tuple(range(2, 51)), slack=False),
+    "losses_nmnist_h": Order("LSEL", _LOSSES, (5, 10), slack=True),
+    "losses_nmnist_100f": Order("LSEL", _LOSSES, (5, 10, 20, 50), slack=True),
+    "ablation_nmnist_100f": Order("TANDEM LSEL+Mult", ("TANDEM LSEL", "TANDEM Mult"), (20,), slack=True),
+    "imbalance_nmnist_h": Order(
+        "cost-sensitive LSEL", ("cross-entropy", "NGA-LSEL"), (2, 3, 4, 5, 6, 7, 8, 9, 10, 20), slack=False
+    ),
+}
 
 
 def main() -> None:
@@ -58,18 +83,66 @@ def section(record: dict[str, Any]) -> str:
             told.append(row(name, "published", "", *cells))
     figure = FIGURES / f"{record['name']}.png"
     drawn = [f"![{record['title']}](figures/{figure.name})", ""] if figure.exists() else []
-    return "\n".join([*told, "", *significance(record), *drawn])
+    return "\n".join([*told, "", *order(record), *significance(record), *drawn])
 
 
 def significance(record: dict[str, Any]) -> list[str]:
-    """What the tests say of the headline model."""
-    pairs = record.get("statistics", {}).get("pairs")
-    if not pairs:
+    """What the analysis of variance says."""
+    if not record.get("statistics"):
         return []
     anova = {each["source"]: each for each in record["statistics"]["anova"]["rows"]}
     p = anova["model"]["p"]
     said = "no spread within models" if p is None else f"p = {p:.2g}"
     return [f"Analysis of variance, factor model: {said}. {record['statistics']['at']}", ""]
+
+
+def order(record: dict[str, Any]) -> list[str]:
+    """Whether the models stand in the expected order, and where not: the numbers."""
+    expected = ORDERS.get(record["name"])
+    if expected is None or expected.model not in record["models"]:
+        return []
+    others = [name for name in expected.others if name in record["models"]]
+    if not others:
+        return []
+    times = expected.times
+    when = f"{times[0]} to {times[-1]}" if len(times) > 4 else ", ".join(map(str, times))
+    how = "at or below, within the standard errors" if expected.slack else "below"
+    told = [f"Expected: {expected.model} {how}, at mean times {when}. Found:", ""]
+    return [*told, *(f"- {against(record, expected, name)}" for name in others), ""]
+
+
+def against(record: dict[str, Any], expected: Order, name: str) -> str:
+    """One comparison: at how many mean times it holds, where not, and the p of Tukey and Kramer in each phase."""
+    mine, their = (record["models"][each]["mean"] for each in (expected.model, name))
+    times = [time for time in map(str, expected.times) if time in mine and time in their]
+    wrong = [time for time in times if not holds(mine[time], their[time], slack=expected.slack)]
+    said = f"{name}: "
+    if not times:
+        return f"{said}its curve has no such mean times."
+    if len(times) < len(expected.times):
+        said += f"its curve has {len(times)} of the {len(expected.times)} mean times; "
+    said += f"so at all {len(times)}" if not wrong else f"so at {len(times) - len(wrong)} of {len(times)}"
+    if wrong:
+        cells = (f"{time} ({mine[time][0]:.2f} against {their[time][0]:.2f})" for time in wrong[:6])
+        said += f", **not at** {', '.join(cells)}{' and more' if len(wrong) > 6 else ''}"
+    found = [f"{phase + ' ' if phase else ''}{p:.2g}" for phase, p in probabilities(record, expected.model, name)]
+    return f"{said}. Tukey-Kramer p: {', '.join(found)}." if found else f"{said}."
+
+
+def holds(mine: list[float], their: list[float], *, slack: bool) -> bool:
+    room = math.hypot(mine[1] or 0.0, their[1] or 0.0) if slack else 0.0
+    return mine[0] <= their[0] + room if slack else mine[0] < their[0]
+
+
+def probabilities(record: dict[str, Any], one: str, other: str) -> list[tuple[str, float]]:
+    rows = record.get("statistics", {}).get("pairs", {}).get("rows", [])
+    return [
+        (row["first"]["phase"] or "", row["p"])
+        for row in rows
+        if {row["first"]["model"], row["second"]["model"]} == {one, other}
+        and row["first"]["phase"] == row["second"]["phase"]
+        and row["p"] is not None
+    ]
 
 
 def ours(model: dict[str, Any], time: str) -> str:
