@@ -172,6 +172,11 @@ MESSAGES = {
         "`study` must be a study of the same settings and space, got 'sooner'. "
         "Its trials cannot be compared with these: name another study.",
     ),
+    "a database without its driver": (
+        lambda _: tuned(storage="mssql+pymssql://host/studies"),
+        "`storage` must be a database whose driver is installed, got 'mssql+pymssql://host/studies'. "
+        "Install the driver of this kind of database, for PostgreSQL: pip install psycopg2-binary.",
+    ),
     "no URL": (
         lambda _: tuned(storage="study.db"),
         "`storage` must be the URL of a database, got 'study.db'. For example sqlite:///study.db.",

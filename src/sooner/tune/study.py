@@ -290,6 +290,9 @@ def _connected(url: str) -> RDBStorage:
         except ArgumentError:
             remedy = "For example sqlite:///study.db."
             raise InvalidArgument("storage", "the URL of a database", repr(url), remedy) from None
+        except ImportError as error:
+            remedy = "Install the driver of this kind of database, for PostgreSQL: pip install psycopg2-binary."
+            raise InvalidArgument("storage", "a database whose driver is installed", repr(url), remedy) from error
         except DBAPIError as error:
             if wait is None:
                 remedy = f"The database says: {error.orig}."
