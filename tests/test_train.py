@@ -339,3 +339,20 @@ def test_bad_input_gets_this_sentence(case, taken):
     with pytest.raises(InvalidArgument) as caught:
         call(taken)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("damage", [b"", b"no checkpoint", b"PK\x03\x04 half of one"])
+def test_a_damaged_checkpoint_gets_a_sentence_that_says_how_to_go_on(tmp_path, damage):
+    (tmp_path / "last.ckpt").write_bytes(damage)
+    with pytest.raises(InvalidArgument) as caught:
+        train(linear(), TRAINING, VALIDATION, SETTINGS, folder=tmp_path, resume=True)
+    assert str(caught.value) == (
+        "`folder` must be the folder of a run, got one whose last.ckpt is damaged. Remove last.ckpt to begin again, or put "
+        "best.ckpt in its place."
+    )
+
+
+def test_a_file_in_the_place_of_the_folder_gets_a_sentence(tmp_path):
+    (tmp_path / "run").touch()
+    with pytest.raises(InvalidArgument, match=r"`folder` must be a folder, got the file .*run\. Name another one\."):
+        train(linear(), TRAINING, VALIDATION, SETTINGS, folder=tmp_path / "run")

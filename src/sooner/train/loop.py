@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, Literal
 
 import torch
@@ -20,7 +21,7 @@ from lightning.pytorch.strategies import Strategy
 from sooner.errors import InvalidArgument
 from sooner.models.base import Model
 from sooner.settings import Settings, settings_from_dict, to_dict
-from sooner.train.callbacks import LAST, Bar, Checkpoints, Selection, Shown, Watch
+from sooner.train.callbacks import BEST, LAST, Bar, Checkpoints, Selection, Shown, Watch
 from sooner.train.examples import Source
 from sooner.train.record import Outcome, TrainingRecord, versions
 from sooner.train.trainee import Trainee, Validation, own_randomness
@@ -222,18 +223,29 @@ def _checkpoint(home: Path | None, settings: Settings, *, resume: bool) -> Path 
                 "folder", "the folder of the run to resume", None, "Without one there is nothing saved."
             )
         return None
+    if home.exists() and not home.is_dir():
+        raise InvalidArgument("folder", "a folder", f"the file {home}", "Name another one.")
     last = home / LAST
     if not last.exists():
         return None
     if not resume:
         remedy = "Pass resume=True to go on with it, or name another folder."
         raise InvalidArgument("folder", "without a run in it", f"a folder with {LAST}", remedy)
-    began = settings_from_dict(torch.load(last, map_location="cpu", weights_only=True)["settings"])
+    began = _began(last)
     if _identity(began) != _identity(settings):
         key = next(key for key, value in _identity(settings).items() if value != _identity(began)[key])
         remedy = f"The run began with {_identity(began)[key]!r}; resume it so, or name another folder."
         raise InvalidArgument(key, "what the run in the folder has", repr(_identity(settings)[key]), remedy)
     return last
+
+
+def _began(last: Path) -> Settings:
+    """The settings that a run began with."""
+    try:
+        return settings_from_dict(torch.load(last, map_location="cpu", weights_only=True)["settings"])
+    except (RuntimeError, UnpicklingError, EOFError, KeyError):
+        remedy = f"Remove {LAST} to begin again, or put {BEST} in its place."
+        raise InvalidArgument("folder", "the folder of a run", f"one whose {LAST} is damaged", remedy) from None
 
 
 def _identity(settings: Settings) -> dict[str, Any]:
