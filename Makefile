@@ -10,10 +10,10 @@ demo: $(READY)
 
 # One thread for each of the two processes: more would only wait for each other.
 test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup
 
 test-slow: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m slow
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -m slow
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

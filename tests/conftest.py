@@ -1,4 +1,5 @@
 import jaxtyping
+import pytest
 import torch
 from hypothesis import settings
 
@@ -8,3 +9,11 @@ jaxtyping.install_import_hook("sooner", "shapecheck.shapes_only")
 torch.set_num_threads(1)
 settings.register_profile("sooner", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("sooner")
+
+
+def pytest_collection_modifyitems(items):
+    """Tests on a cluster come first, and those of a module stay together: they share it, and it takes seconds to start."""
+    for item in items:
+        if item.get_closest_marker("ray"):
+            item.add_marker(pytest.mark.xdist_group(item.module.__name__))
+    items.sort(key=lambda item: item.get_closest_marker("ray") is None)
