@@ -6,12 +6,14 @@ import time
 
 import optuna
 import pytest
+from optuna.trial import TrialState, create_trial
 
 import small_training
 from small_training import SETTINGS, SPACE, TRAINING, VALIDATION, linear
 from sooner.errors import InvalidArgument, NoTrialFinished
 from sooner.settings import changed, read_settings
 from sooner.tune import Grid, Range, SearchSpace, read_search, tune
+from sooner.tune.study import _free_place
 
 SHORT = changed(SETTINGS, {"training.iterations": 12, "training.validate_every": 4})
 
@@ -125,6 +127,14 @@ def test_whole_ends_make_a_whole_range():
     study = optuna.create_study()
     assert all(isinstance(Range(1, 9).draw(study.ask(), "x"), int) for _ in range(5))
     assert isinstance(Range(1.0, 9.0).draw(study.ask(), "y"), float)
+
+
+def test_the_place_of_a_trial_that_was_killed_is_taken_by_the_next():
+    study = optuna.create_study(direction="maximize")
+    for place, state in enumerate((TrialState.COMPLETE, TrialState.FAIL, TrialState.COMPLETE, TrialState.RUNNING)):
+        value = 0.5 if state == TrialState.COMPLETE else None
+        study.add_trial(create_trial(state=state, value=value, user_attrs={"place": place} if place < 3 else {}))
+    assert [_free_place(study, number) for number in (0, 1, 2, 3, 4)] == [0, 1, 1, 1, 3]
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,8 @@ from sooner.cli import app
 from sooner.errors import InvalidArgument
 from sooner.settings import changed, read_settings
 from sooner.tune import tune
+from sooner.tune.study import Search
+from sooner.tune.workers import _work
 
 pytest.importorskip("ray", reason="no ray: install sooner[ray]")
 pytestmark = pytest.mark.ray
@@ -70,6 +72,13 @@ def test_the_command_tunes_on_a_cluster(tmp_path):
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout.splitlines()[-1])["trials"] == 3
     assert read_settings(out / "best.toml").training.engine == "ray"
+
+
+def test_a_worker_that_sees_another_study_says_so(tmp_path):
+    url = f"sqlite:///{tmp_path}/study.db"
+    search = Search(linear, TRAINING, VALIDATION, SHORT, SPACE, 2, "sooner", url, "none", 0)
+    with pytest.raises(InvalidArgument, match="`storage` must be a database that all workers reach, got 'sqlite://"):
+        _work((search, "a call of another driver"), 0)
 
 
 MESSAGES = {

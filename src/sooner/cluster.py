@@ -29,6 +29,8 @@ _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"  # and empty se
 _VERSIONS = re.compile(r"The cluster was started with: Ray: (\S+) Python: (\S+)")  # Ray's own words
 _TRIES = "RAY_gcs_server_port_wait_time_s"
 _ANSWER_SECONDS = 60.0  # a node may have to start Python first
+RETRIES = 5
+"""How often a worker that died is started again."""
 _LEAST_STORE = 80_000_000  # Ray refuses less than 75 MiB
 
 

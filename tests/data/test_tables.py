@@ -639,8 +639,13 @@ MESSAGES = {
     ),
     "a channel that is called gap": (
         lambda: read_table(_text("data.csv", "series,time,label,gap\na,1,x,1\n"), gaps="channel"),
-        '`gaps` must be "none", got "channel". The table has a channel \'gap\' of its own: rename it, or leave it out by '
-        "channels=.",
+        "`channels` must be without a 'gap', got one in data.csv. It is the name of what gaps=\"channel\" adds: rename the "
+        "column, or leave it out by channels=.",
+    ),
+    "a channel that is called gap, for a model that would take it for gaps": (
+        lambda: read_table(_text("data.csv", "series,time,label,gap\na,1,x,1\n")),
+        "`channels` must be without a 'gap', got one in data.csv. It is the name of what gaps=\"channel\" adds: rename the "
+        "column, or leave it out by channels=.",
     ),
     "another word for gaps": (
         lambda: read_table(_text("data.csv", HEAD + GOOD), gaps="channels"),

@@ -218,6 +218,19 @@ def test_damaged_files_are_named_and_the_others_done(clf, cases, tmp_path):
         same_decisions(found, clf.decide([case for n, case in enumerate(cases) if n // 30 != 1]))
 
 
+def test_an_id_that_is_damaged_and_readable_is_no_id(clf, cases, tmp_path):
+    for place in range(2):
+        part = frame(cases[60 * place :][:60], first=60 * place)
+        pq.write_table(part, tmp_path / f"{place}.parquet", compression="none", write_statistics=False)
+    path = tmp_path / "1.parquet"
+    whole = path.read_bytes()
+    assert b"p0077" in whole
+    path.write_bytes(whole.replace(b"p0077", b"p00\xff7"))
+    told = score_table(clf, tmp_path, tmp_path / "out.parquet")
+    assert [file for file, _ in told.failed] == [str(path)]
+    assert told.series == 60
+
+
 def test_a_series_in_two_places_is_refused(clf, cases, tmp_path):
     pq.write_table(frame(cases[:20]), tmp_path / "0.parquet")
     pq.write_table(frame(cases[20:40], first=20), tmp_path / "1.parquet")

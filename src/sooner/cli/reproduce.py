@@ -104,7 +104,7 @@ def reproduce(
     )
     screen.news(f"[bold]{escape(plan.title)}[/], profile {escape(profile)}. {escape(plan.about)}")
     try:
-        with cluster(engine or "local", workers, address):
+        with cluster(engine or _engine_of(plan), workers, address):
             stages = run_together(plan, carried, workers) if engine == "ray" else run(plan, carried)
         _write(plan, carried, stages, _command(name, profile, carried.seeds, tune), out, screen)
     except KeyboardInterrupt:
@@ -129,6 +129,11 @@ def _write(plan: "Plan", work: "Work", stages: "Stages", command: str, out: Path
     screen.result(f"Record: [bold]{escape(str(path))}[/]")
     screen.result(f"Page: [bold]{escape(str(pages.page))}[/]")
     screen.answer({"record": str(path), "page": str(pages.page), "headline": record["headline"]})
+
+
+def _engine_of(plan: "Plan") -> str:
+    """Where its trainings run if nobody shares its stages: a plan whose trainings ask for workers has a cluster too."""
+    return "ray" if any(each.settings.training.engine == "ray" for each in plan.contenders) else "local"
 
 
 def _command(name: str, profile: str, seeds: int, trials: int) -> str:

@@ -126,7 +126,9 @@ def _parquet_batches(path: Path, chosen: Chosen, groups: Sequence[int] | None) -
         with pq.ParquetFile(
             path, read_dictionary=names, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True
         ) as file:
-            yield from file.iter_batches(_ROWS, row_groups=groups, columns=chosen.names())
+            for batch in file.iter_batches(_ROWS, row_groups=groups, columns=chosen.names()):
+                batch.validate(full=True)  # most files have no checksums: text may be damaged, and readable
+                yield batch
     except _FAILURES as error:
         raise _unreadable(path, "Parquet", error) from None
 

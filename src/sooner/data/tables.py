@@ -183,9 +183,10 @@ class Reading:
                 raise UnknownName(name, word, known)
         files = tuple(sources.table_files(path))
         chosen = choose(columns, sources.kinds(files[0]), str(files[0]), labelling)
-        if gaps == "channel" and GAP in chosen.channels:
-            remedy = f"The table has a channel {GAP!r} of its own: rename it, or leave it out by channels=."
-            raise InvalidArgument("gaps", '"none"', '"channel"', remedy)
+        if GAP in chosen.channels and (gaps == "channel" or labelling == "labelled"):
+            # A model knows by this name that it reads gaps.
+            remedy = 'It is the name of what gaps="channel" adds: rename the column, or leave it out by channels=.'
+            raise InvalidArgument("channels", f"without a {GAP!r}", f"one in {files[0]}", remedy)
         return cls(str(path), files, columns, chosen, labelling, missing, gaps, dtype)
 
     @property

@@ -19,12 +19,13 @@ from sooner.estimator.learning import HeldOut, Learned
 from sooner.models import Model, Rocket, build_model
 from sooner.rules.described import description, rule_described
 from sooner.sealed import Kind, seal, unseal
-from sooner.settings import ModelSettings, settings_from_dict, to_dict
+from sooner.settings import ModelSettings, changed, settings_from_dict, to_dict
 
 if TYPE_CHECKING:
     from sooner.estimator.classifier import EarlyClassifier
 
 FORMAT, VERSION = "sooner.model", 1
+_HERE = {"training.engine": "local", "training.workers": 1}
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -116,9 +117,8 @@ def _parameters(classifier: "EarlyClassifier") -> dict[str, Any]:
         "random_state": int(seed) if isinstance(seed, int | np.integer) else None,
         "priors": priors if isinstance(priors, str) else np.asarray(priors, dtype=np.float64).tolist(),
         "loss": dict(loss) if isinstance(loss, Mapping) else loss,
-        "settings": None if given["settings"] is None else to_dict(given["settings"]),
-        "engine": "local",
-        "workers": 1,
+        "settings": None if given["settings"] is None else to_dict(changed(given["settings"], _HERE)),
+        **{key.rpartition(".")[2]: value for key, value in _HERE.items()},
         "folder": None,
         "verbose": int(given["verbose"]),
     }

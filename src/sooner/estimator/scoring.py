@@ -9,7 +9,7 @@ Only `sooner score` and who calls it from Python import this module, and late: i
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -192,7 +192,8 @@ def score_table(
     if engine == "ray":
         from sooner.estimator.scoring_on_ray import outcomes
 
-        return _written(target, scoring, outcomes(scoring, address, workers), progress)
+        with closing(outcomes(scoring, address, workers)) as found:
+            return _written(target, scoring, found, progress)
     for name, value in (("address", address), ("workers", workers)):
         if value is not None:
             raise InvalidArgument(name, 'None with engine="local"', repr(value), 'It belongs to engine="ray".')

@@ -8,19 +8,19 @@ lost and none comes twice.
 
 import logging
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
-from sooner.cluster import connected
-from sooner.errors import SoonerError
+from sooner.cluster import RETRIES, connected
+from sooner.errors import SoonerError, WorkersLost
 from sooner.estimator.scoring import Outcome, Scoring
 from sooner.inputs import as_whole
 
 
-def outcomes(scoring: Scoring, address: str | None, workers: int | None) -> Iterator[Outcome]:
+def outcomes(scoring: Scoring, address: str | None, workers: int | None) -> Generator[Outcome, None, None]:
     """What was found in the units, in their order.
 
     Args:
@@ -43,10 +43,14 @@ def outcomes(scoring: Scoring, address: str | None, workers: int | None) -> Iter
             fn_kwargs={"kept": [kept]},
             compute=data.TaskPoolStrategy(workers),
             num_cpus=1,
+            max_retries=RETRIES,  # Ray Data itself would try a unit that kills every worker forever
         )
-        for batch in done.iter_batches(batch_size=None, batch_format="pyarrow"):
-            for message in batch.column("outcome").to_pylist():
-                yield _opened(message)
+        try:
+            for batch in done.iter_batches(batch_size=None, batch_format="pyarrow"):
+                for message in batch.column("outcome").to_pylist():
+                    yield _opened(message)
+        except ray.exceptions.RayError:
+            raise WorkersLost("The scoring", "Nothing was written.") from None
 
 
 def _decided(batch: Mapping[str, Any], kept: list[Any]) -> Any:

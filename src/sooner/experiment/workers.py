@@ -27,7 +27,7 @@ def run_together(plan: Plan, work: Work, workers: int | None = None) -> Stages:
     work = replace(work, folder=work.folder.resolve())
     stages, wanted = wanted_of(plan, work)
     with connected(cpus=workers) as ray:
-        many = int(ray.cluster_resources().get("CPU", 1)) if workers is None else workers
+        many = max(1, int(ray.cluster_resources().get("CPU", 0))) if workers is None else workers
         work.folder.mkdir(parents=True, exist_ok=True)
         task = plan, replace(work, verbose=False, observer=Silent())
         share_out(_work, task, many, meanwhile=_Done(wanted, work).tell)

@@ -2,10 +2,11 @@
 
 Training is Ray Train around the same Lightning module. Each step's batch is the one that a single process would read, every
 worker reads its own part of it, and the gradients' mean over the workers is the batch's; only the first worker writes. When
-a worker dies, Ray starts all of them again from the last checkpoint. Two things are not as in one process:
+a worker dies, Ray starts all of them again from the last checkpoint. Some things are not as in one process:
 
 - Batch normalisation takes the moments of each worker's own part, and validation those that the first worker has gathered.
-- The constraint in the losses `lsifwc` and `barr` is no mean over series: it becomes the mean of the parts' constraints.
+- The constraint in the losses `lsifwc` and `barr`, and the baseline's loss of `earliest`, are no means over series: they become
+  the means of those of the parts.
 """
 
 import pickle
@@ -21,7 +22,7 @@ from typing import Any, TypeVar
 import torch.distributed
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from sooner.cluster import connected
+from sooner.cluster import RETRIES, connected
 from sooner.errors import InvalidArgument, SoonerError, WorkersLost
 from sooner.settings import Settings
 from sooner.train.callbacks import LAST, Bar, Selection
@@ -29,8 +30,6 @@ from sooner.train.loop import Task, fit, precision_on
 from sooner.train.record import Outcome
 from sooner.train.trainee import Trainee, Validation
 
-RETRIES = 5
-"""How often a worker that died is started again."""
 _PATIENCE = 0.5  # seconds between two looks at what workers have to say
 _FAREWELL = 10.0  # seconds for workers who were told to stop
 
@@ -155,13 +154,13 @@ def _trainer(job: dict[str, Any], settings: Settings, notes: str) -> Any:
 def _work(job: dict[str, Any]) -> bytes | None:
     """What each worker of a training does; the first one's answer is for the driver alone, so it stays sealed on its way."""
     import ray
-    from ray.exceptions import RayActorError
+    from ray.exceptions import ActorDiedError
     from ray.train.lightning import RayDDPStrategy, RayLightningEnvironment
 
     news = job["news"]
     try:
         news.size()
-    except RayActorError:
+    except ActorDiedError:
         return None
     try:
         task = ray.get(job["task"])
@@ -206,12 +205,14 @@ class _Relay(Callback):
         trainer.should_stop = trainer.should_stop or not heard
 
     def _tell(self, found: Validation | None) -> bool:
-        from ray.exceptions import RayActorError
+        from ray.exceptions import ActorDiedError, ActorUnavailableError
 
         try:
             self._news.put(pickle.dumps((found, self._selection.best)))
-        except RayActorError:
+        except ActorDiedError:
             return False
+        except ActorUnavailableError:  # the way there is blocked for a while; the news are lost, and nothing else
+            return True
         return True
 
 

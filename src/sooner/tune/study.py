@@ -23,6 +23,7 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner, MedianPruner, NopPruner
 from optuna.samplers import BaseSampler, TPESampler
 from optuna.storages import RDBStorage, fail_stale_trials
+from optuna.storages._heartbeat import BaseHeartbeat
 from optuna.trial import FrozenTrial, Trial, TrialState
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
@@ -212,8 +213,16 @@ class _Objective:
             raise optuna.TrialPruned from diverged
 
 
+def _free_place(study: optuna.Study, number: int) -> int:
+    """The first place, from 0, that no earlier trial that counts has: that of one that was killed is taken by the next."""
+    earlier = [trial for trial in study.get_trials(deepcopy=False, states=_COUNTED) if trial.number < number]
+    used = {trial.user_attrs.get("place") for trial in earlier}
+    choosing = sum("place" not in trial.user_attrs for trial in earlier)  # they come first
+    return [place for place in range(len(used) + choosing + 1) if place not in used][choosing]
+
+
 class _NumberedTPE(BaseSampler):
-    """TPE with a generator of its own for each trial, seeded by (seed, number).
+    """TPE with a generator of its own for each trial, seeded by (seed, place).
 
     With one generator for all, a study that is resumed, or shared by two processes, would draw the same points again.
     """
@@ -223,9 +232,14 @@ class _NumberedTPE(BaseSampler):
         self._tpe = TPESampler(seed=seed)
 
     def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
-        study._storage.set_trial_user_attr(trial._trial_id, "worker", self._mark)  # as early as can be
-        # Its place among those that count: a trial that was interrupted is tried again, not left out.
-        place = sum(number < trial.number for number in _counted(study))
+        storage = study._storage
+        storage.set_trial_user_attr(trial._trial_id, "worker", self._mark)  # as early as can be
+        if isinstance(storage, BaseHeartbeat):
+            storage.record_heartbeat(
+                trial._trial_id
+            )  # or a trial that is killed before its first one would run forever
+        place = _free_place(study, trial.number)
+        storage.set_trial_user_attr(trial._trial_id, "place", place)
         seed = int(np.random.SeedSequence([self._seed, place]).generate_state(1)[0])
         self._tpe = TPESampler(seed=seed)
         self._tpe.before_trial(study, trial)
@@ -318,8 +332,9 @@ def has_room(study: optuna.Study, budget: int) -> bool:
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         # Killed between its first entry and its mark: it has never given a sign of life, so Optuna waits for one.
         began = trial.datetime_start or datetime.now()
-        if "worker" not in trial.user_attrs and datetime.now() - began > timedelta(seconds=GRACE):
-            study.tell(trial.number, state=TrialState.FAIL)
+        # Its time is that of another machine, perhaps of another time zone.
+        if "worker" not in trial.user_attrs and datetime.now() - began > timedelta(days=1):
+            study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
     return len(_counted(study)) < budget
 
 

@@ -24,10 +24,12 @@ def search_together(search: Search, study: optuna.Study, workers: int | None) ->
         remedy = "For example postgresql://host/studies, or on one machine sqlite:///study.db."
         raise InvalidArgument("storage", "a database that all workers reach", None, remedy)
     with connected(cpus=workers) as ray:
-        many = int(ray.cluster_resources().get("CPU", 1)) if workers is None else workers
+        needed = "GPU" if search.settings.training.device == "cuda" else "CPU"
+        many = max(1, int(ray.cluster_resources().get(needed, 0))) if workers is None else workers
         alone = changed(search.settings, {"training.engine": "local", "training.workers": 1})
         there = settings_there(ray, alone, many)
         call = uuid4().hex
+        study.set_user_attr(call, "shared")
         try:
             gpus = int(there.training.device == "cuda")
             share_out(_work, (replace(search, settings=there), call), many, gpus=gpus, meanwhile=_News(study).tell)
@@ -43,6 +45,9 @@ def _work(task: tuple[Search, str], worker: int) -> None:
     mark = f"{call}/{worker}/"
     with quiet(verbose=False), database_at(search.storage) as database, _patient() as check:
         study = search.study_in(database, mark)
+        if call not in study.user_attrs:
+            remedy = "A file on the disk of one machine is not: name a server, or a disk that they share."
+            raise InvalidArgument("storage", "a database that all workers reach", repr(search.storage), remedy)
         _bury(study, mark)
         search.go_on(study, check)
 
@@ -67,7 +72,7 @@ def _bury(study: optuna.Study, mark: str) -> None:
     """Let the trials of this mark that seem to run count no more: nobody is left to do them."""
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         if trial.user_attrs.get("worker", "").startswith(mark):
-            study.tell(trial.number, state=TrialState.FAIL)
+            study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
 
 
 class _News:
