@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sooner.cluster import RETRIES, connected
+from sooner.cluster import connected
 from sooner.errors import SoonerError, WorkersLost
 from sooner.estimator.scoring import Outcome, Scoring
 from sooner.inputs import as_whole
@@ -43,7 +43,6 @@ def outcomes(scoring: Scoring, address: str | None, workers: int | None) -> Gene
             fn_kwargs={"kept": [kept]},
             compute=data.TaskPoolStrategy(workers),
             num_cpus=1,
-            max_retries=RETRIES,  # Ray Data itself would try a unit that kills every worker forever
         )
         try:
             for batch in done.iter_batches(batch_size=None, batch_format="pyarrow"):
