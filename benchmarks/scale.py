@@ -128,8 +128,7 @@ def measure(folder: str, engine: str, count: str, store: str) -> None:
 
 def way(folder: Path, engine: str, count: int, store: int) -> dict[str, float]:
     command = [sys.executable, __file__, "measure", str(folder), engine, str(count), str(store)]
-    # Ray's workers are nice by 15, and would wait for whatever else runs here; this process would not.
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "RAY_worker_niceness": "0"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment).stdout
     return json.loads(said.splitlines()[-1])
 

@@ -20,7 +20,6 @@ def two_cores(prepare=None):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
         patch.setenv("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
-        patch.setenv("RAY_worker_niceness", "0")  # Ray's workers give way to all others, here to the other tests
         if prepare is None:
             with connected(cpus=2):
                 yield

@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 from sooner.errors import InvalidArgument, OtherVersion, UnreachableCluster
 from sooner.inputs import as_whole
 
-_QUIET = {
+_HABITS = {
+    "RAY_worker_niceness": "0",  # workers are as urgent as this process would be; Ray's own would wait for all others
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # what becomes the default; without it Ray warns of the change
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
@@ -73,7 +74,7 @@ def connected(
 
 
 def _ray() -> Any:
-    for name, value in _QUIET.items():
+    for name, value in _HABITS.items():
         os.environ.setdefault(name, value)
     try:
         import ray
