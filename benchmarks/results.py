@@ -76,14 +76,14 @@ def section(record: dict[str, Any]) -> str:
         minutes = sorted(seed["training_minutes"] for seed in model["seeds"])
         spent = f"{minutes[0]:.0f} to {minutes[-1]:.0f}" if minutes[-1] >= 1 else "under 1"
         told.append(row(f"{bold}{name}{bold}", f"ours, {len(minutes)}", spent, *(ours(model, time) for time in times)))
-        if name in record["published"]:
-            told.append(row("", "published", "", *theirs(record, name, times)))
+        if any(cells := theirs(record, name, times)):
+            told.append(row("", "published", "", *cells))
     for name in sorted(record["published"].keys() - record["models"].keys()):
         if any(cells := theirs(record, name, times)):
             told.append(row(name, "published", "", *cells))
     figure = FIGURES / f"{record['name']}.png"
     drawn = [f"![{record['title']}](figures/{figure.name})", ""] if figure.exists() else []
-    return "\n".join([*told, "", *order(record), *significance(record), *drawn])
+    return "\n".join([*told, "", *elsewhere(record, times), *order(record), *significance(record), *drawn])
 
 
 def significance(record: dict[str, Any]) -> list[str]:
@@ -106,8 +106,8 @@ def order(record: dict[str, Any]) -> list[str]:
         return []
     times = expected.times
     when = f"{times[0]} to {times[-1]}" if len(times) > 4 else ", ".join(map(str, times))
-    how = "at or below, within the standard errors" if expected.slack else "below"
-    told = [f"Expected: {expected.model} {how}, at mean times {when}. Found:", ""]
+    how = "at or below the others, within the standard errors" if expected.slack else "below the others"
+    told = [f"Is {expected.model} {how}, at mean times {when}?", ""]
     return [*told, *(f"- {against(record, expected, name)}" for name in others), ""]
 
 
@@ -121,7 +121,7 @@ def against(record: dict[str, Any], expected: Order, name: str) -> str:
         return f"{said}its curve has no such mean times."
     if len(times) < len(expected.times):
         said += f"its curve has {len(times)} of the {len(expected.times)} mean times; "
-    said += f"so at all {len(times)}" if not wrong else f"so at {len(times) - len(wrong)} of {len(times)}"
+    said += "yes" if not wrong else f"at {len(times) - len(wrong)} of {len(times)}"
     if wrong:
         cells = (f"{time} ({mine[time][0]:.2f} against {their[time][0]:.2f})" for time in wrong[:6])
         said += f", **not at** {', '.join(cells)}{' and more' if len(wrong) > 6 else ''}"
@@ -153,8 +153,15 @@ def ours(model: dict[str, Any], time: str) -> str:
 
 
 def theirs(record: dict[str, Any], name: str, times: list[str]) -> list[str]:
-    given = record["published"][name]
+    given = record["published"].get(name, {})
     return [f"{given[time]:.2f}" if time in given else "" for time in times]
+
+
+def elsewhere(record: dict[str, Any], times: list[str]) -> list[str]:
+    """Published points of models that have none in the table."""
+    lone = {name: points for name, points in record["published"].items() if not any(theirs(record, name, times))}
+    said = (f"{name} {error:.2f} at {time}" for name, points in lone.items() for time, error in points.items())
+    return [f"Published at other mean times: {', '.join(said)}.", ""] if lone else []
 
 
 def spread(record: dict[str, Any]) -> list[str]:
