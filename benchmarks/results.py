@@ -44,9 +44,10 @@ ORDERS = {
 
 def main() -> None:
     if "--check" not in sys.argv:
-        for figure in (ROOT / "results").glob("*/curves.png"):
-            FIGURES.mkdir(exist_ok=True)
-            shutil.copyfile(figure, FIGURES / f"{figure.parent.name}.png")
+        FIGURES.mkdir(exist_ok=True)
+        for folder in (curves.parent for curves in (ROOT / "results").glob("*/curves.png")):
+            drawn = "trajectories" if folder.name.startswith("trajectories") else "curves"
+            shutil.copyfile(folder / f"{drawn}.png", FIGURES / f"{folder.name}.png")
     text = PAGE.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
