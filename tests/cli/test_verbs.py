@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -245,6 +246,39 @@ class TestVideos:
         assert code == 2
         assert "error: 1 video(s) could not be read and were left out (wave/c.avi: " in said
         assert len(list((videos / "kept").rglob("*.npy"))) == 3
+
+    def test_whole_reach_the_backbone_with_every_pixel(self, tmp_path):
+        import av
+        import torch
+
+        (tmp_path / "splits").mkdir()
+        generator = np.random.default_rng(0)
+        for name in ("run", "wave"):
+            (tmp_path / "splits" / f"{name}_test_split1.txt").write_text("a.avi 1\n")
+            (tmp_path / "videos" / name).mkdir(parents=True)
+            with av.open(str(tmp_path / "videos" / name / "a.avi"), "w") as container:
+                film = container.add_stream("mpeg4", rate=25)
+                film.width, film.height, film.pix_fmt = 320, 240, "yuv420p"
+                image = generator.integers(0, 256, (240, 320, 3), dtype=np.uint8)
+                container.mux(film.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+                container.mux(film.encode())
+        # What the backbone says of a frame is the frame itself.
+        rows, seen = torch.export.Dim("rows"), (torch.zeros(2, 3, 240, 320),)
+        torch.export.save(
+            torch.export.export(torch.nn.Flatten(), seen, dynamic_shapes=({0: rows},)), tmp_path / "b.pt2"
+        )
+        found = json.loads(run(*self.arguments(tmp_path), "--view", "whole", "--json"))
+        with av.open(str(tmp_path / "videos" / "wave" / "a.avi")) as container:
+            (frame,) = container.decode(video=0)
+        pixels = frame.to_ndarray(format="rgb24").astype(np.float64) / 255
+        expected = (pixels - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
+        vectors = np.load(Path(found["folder"]) / "wave" / "a.avi.npy").reshape(1, 3, 240, 320)
+        np.testing.assert_allclose(vectors[0], expected.transpose(2, 0, 1), rtol=1e-3, atol=1e-3)
+
+    def test_are_shown_in_a_view_that_there_is(self, videos, monkeypatch, capsys):
+        code, said = said_of_error(monkeypatch, capsys, *self.arguments(videos), "--view", "hole")
+        assert code == 2
+        assert said == "error: `view` must be one of 'crop', 'whole', got 'hole'. Did you mean 'whole'?"
 
 
 class TestBadInput:

@@ -115,7 +115,7 @@ SLIPS = {
     "an unknown key": ({"more": "tilte = 3"}, "`key in the plan` must be one of ", "Did you mean 'title'?"),
     "an unknown key of the data": (
         {"data": LINES["data"] + "\ntran = 3"},
-        "`key in data` must be one of 'frequencies', 'set', 'test', 'train', 'validation', got 'tran'.",
+        "`key in data` must be one of 'frequencies', 'set', 'test', 'train', 'validation', 'view', got 'tran'.",
         "Did you mean 'train'?",
     ),
     "an unknown key of a model": (
@@ -308,6 +308,28 @@ def test_a_published_table_that_is_not_there_is_told_before_anything_is_trained(
 def test_frequencies_of_videos_cannot_be_changed_and_that_is_told(tmp_path):
     with pytest.raises(InvalidArgument, match=r"^`data\.frequencies` must be "):
         _plan(tmp_path, data='[data]\nset = "ucf101"\nfrequencies = "tenfold"')
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ('set = "ucf101"\nview = "hole"', "`data.view` must be one of 'any', 'crop', 'whole', got 'hole'."),
+        (
+            'set = "nmnist-h"\nview = "whole"',
+            "`data.view` must be 'any' for nmnist-h, got 'whole'. Only videos have a view.",
+        ),
+    ],
+)
+def test_a_view_that_there_is_not_is_told(tmp_path, data, sentence):
+    with pytest.raises(InvalidArgument) as caught:
+        _plan(tmp_path, data=f"[data]\n{data}")
+    assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize("profile", ["cpu", "paper"])
+@pytest.mark.parametrize("name", ["sat_ucf101", "sat_hmdb51"])
+def test_features_of_videos_are_those_of_whole_frames(name, profile):
+    assert read_plan(find_plan(name), profile).data.view == "whole"
 
 
 def test_masks_of_videos_cannot_be_redrawn_and_that_is_told(tmp_path):

@@ -277,7 +277,8 @@ def test_the_record_is_strict_json_and_comes_back_as_it_was(small):
 
 def test_the_record_says_what_was_run_and_what_was_published(small):
     record = small.result.to_dict("", "")
-    assert record["data"] == {"set": "nmnist-h", "frequencies": "equal", "train": 100, "validation": 30, "test": 60}
+    shares = {"train": 100, "validation": 30, "test": 60}
+    assert record["data"] == {"set": "nmnist-h", "frequencies": "equal", **shares, "view": "any"}
     assert record["encoder"] == to_dict(small.plan.encoder)
     assert set(record["settings"]) == {"MSPRT-TANDEM", "EARLIEST 1e-2", "pooling"}
     assert list(record["models"]) == NAMES

@@ -178,6 +178,27 @@ def test_other_features_are_other_stages(videos, tmp_path):
     assert one == same != two
 
 
+def test_a_view_picks_its_features_and_is_no_other_stage(videos, tmp_path):
+    kind, folder, kept = videos
+    plan = _plan(tmp_path, kind)
+    whole = replace(plan, data=DataPlan(kind, view="whole"))
+    with pytest.raises(InvalidArgument) as caught:
+        stages_of(whole, Work(tmp_path / "runs", seeds=1, videos=kept))
+    assert str(caught.value) == (
+        f"`features` must be made with the view 'whole', got others in {next(kept.features.iterdir()).name}. "
+        "Make them with `sooner data features --view whole`."
+    )
+    both = folder / "kept-both"
+    for view in (PLAIN, View(short=None, crop=None)):
+        arguments = {"videos": folder / "videos", "splits": folder / "splits", "backbone": Colour(), "workers": 1}
+        last = extract(kind, folder=both, view=view, **arguments)
+    picked, named = (
+        stages_of(each, Work(tmp_path / "runs", seeds=1, videos=Videos(place, kept.splits))).trials[0].training.digest
+        for each, place in ((whole, both), (plan, last.folder))
+    )
+    assert picked == named
+
+
 def test_features_that_lie_elsewhere_are_the_same_stages(videos, tmp_path):
     kind, _, kept = videos
     (tmp_path / "moved").symlink_to(kept.features)

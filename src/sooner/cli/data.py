@@ -111,6 +111,12 @@ def features(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder in which the features are kept.")],
     split: Annotated[int, typer.Option(min=1, max=3, help="The official split.")] = 1,
+    view: Annotated[
+        str,
+        typer.Option(
+            help="`crop`: short side 256, then the middle 224 x 224; `whole`: uncropped and unscaled (paper)."
+        ),
+    ] = "crop",
     workers: Annotated[int, typer.Option(min=1, help="Videos decoded at the same time.")] = 2,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -123,6 +129,7 @@ def features(
     from sooner.models.backbones import backbone_from_file
 
     screen = Screen(as_json=as_json, quiet=quiet)
+    shown = video.view_named(view)
     network = backbone_from_file(backbone)
     with screen.counts() as progress:
         bar = progress.add_task(name, total=None)
@@ -133,6 +140,7 @@ def features(
             backbone=network,
             folder=out,
             split=split,
+            view=shown,
             workers=workers,
             progress=lambda _video, done, total: progress.update(bar, completed=done, total=total),
         )

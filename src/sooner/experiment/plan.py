@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from sooner.data.nmnist import FRAMES
+from sooner.data.video.frames import VIEWS
 from sooner.data.video.lists import VIDEO_SETS
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.experiment.published import published
@@ -53,6 +54,7 @@ class DataPlan:
         frequencies: "equal" takes the training set as it is; "tenfold" thins its classes out, and those of the validation
             set, from all of class 0 to a tenth of the last.
         train, validation, test: how many series of each split, the first ones, or "all".
+        view: of videos, the view that their features must have been made with: "crop", "whole", or "any".
     """
 
     set: str
@@ -60,12 +62,16 @@ class DataPlan:
     train: Share = "all"
     validation: Share = "all"
     test: Share = "all"
+    view: str = "any"
 
     def __post_init__(self) -> None:
         _check_choice("data.set", self.set, SETS)
         _check_choice("data.frequencies", self.frequencies, ("equal", "tenfold"))
+        _check_choice("data.view", self.view, ("any", *VIEWS))
         for key in ("train", "validation", "test"):
             _check_share(f"data.{key}", getattr(self, key))
+        if self.view != "any" and self.set not in VIDEO_SETS:
+            raise InvalidArgument("data.view", f"'any' for {self.set}", repr(self.view), "Only videos have a view.")
         if self.frequencies != "equal" and self.set in VIDEO_SETS:
             remedy = "Only digits are thinned out."
             raise InvalidArgument("data.frequencies", f"'equal' for {self.set}", repr(self.frequencies), remedy)

@@ -57,11 +57,13 @@ class Sets:
     def identity(self) -> Mapping[str, Any]:
         """What the series depend on."""
         clips = {} if self.plan.set in FRAMES else {str(split): self._about(split) for split in SPLITS}
+        # The view is in the name of the features' folder, which `clips` holds.
+        plan = {key: value for key, value in asdict(self.plan).items() if key != "view"}
         if self.validation == "all":
-            return {**asdict(self.plan), **clips}
+            return {**plan, **clips}
         # The first of all are those of a plan that takes no others, unless classes are thinned out in between.
         key = "validation" if self.plan.frequencies == "equal" else "validated"
-        return {**asdict(self.plan), **clips, key: self.validation}
+        return {**plan, **clips, key: self.validation}
 
     def limited(self, validation: Share) -> "Sets":
         """The same with fewer series to validate on."""
@@ -105,7 +107,9 @@ class Sets:
             remedy = "Make them with `sooner data features`, then name their folder and that of the split files."
             raise InvalidArgument("features", f"the features of {self.plan.set}", "nothing", remedy)
         kind: Any = self.plan.set
-        clips: video.Clips = getattr(video.load(kind, splits=self.videos.splits, features=self.videos.features), split)
+        view = None if self.plan.view == "any" else video.view_named(self.plan.view)
+        loaded = video.load(kind, splits=self.videos.splits, features=self.videos.features, view=view)
+        clips: video.Clips = getattr(loaded, split)
         return clips
 
     def _about(self, split: Split) -> list[Any]:

@@ -10,8 +10,10 @@ from sooner.data.video.clips import clip_indices as clip_indices
 from sooner.data.video.clips import extract as extract
 from sooner.data.video.clips import load as load
 from sooner.data.video.features import Features as Features
+from sooner.data.video.frames import VIEWS as VIEWS
 from sooner.data.video.frames import View as View
 from sooner.data.video.frames import read_frames as read_frames
+from sooner.data.video.frames import view_named as view_named
 from sooner.data.video.lists import VIDEO_SETS as VIDEO_SETS
 from sooner.data.video.lists import SplitLists as SplitLists
 from sooner.data.video.lists import Video as Video

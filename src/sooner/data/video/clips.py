@@ -181,6 +181,7 @@ def load(
     features: str | os.PathLike[str],
     split: int = 1,
     time: int | None = None,
+    view: View | None = None,
 ) -> VideoSplits:
     """The clips of the three splits, from features that were kept; the videos are not needed any more.
 
@@ -190,8 +191,9 @@ def load(
         features: the folder that `extract` was given, or that of one backbone in it.
         split: the official split: 1, 2 or 3.
         time: T; by default that of the set.
+        view: the one that the features must have been made with; by default any.
     """
-    lists, kept = split_lists(kind, splits, split), Features.open(features)
+    lists, kept = split_lists(kind, splits, split), Features.open(features, view)
     time = VIDEO_SETS[kind].time if time is None else as_whole(time, name="time", low=1, remedy="It counts frames.")
     train, validation, test = (
         Clips(kept, tuple(video for video in videos if video.name in kept.frames), lists.classes, time)

@@ -27,7 +27,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from sooner.data.video.frames import Fault, Frames, Images, View, decoded, pyav
+from sooner.data.video.frames import VIEWS, Fault, Frames, Images, View, decoded, pyav
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.inputs import as_whole
 
@@ -62,10 +62,11 @@ class Features:
     failed: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def open(cls, folder: str | os.PathLike[str]) -> "Features":
-        """The cache in this folder, or the only one in a folder below it."""
+    def open(cls, folder: str | os.PathLike[str], view: View | None = None) -> "Features":
+        """The cache in this folder, or the only one in a folder below it; where a view is given, the only one of that view."""
         root = Path(folder)
         known = [root] if (root / MANIFEST).is_file() else sorted(file.parent for file in root.glob(f"*/{MANIFEST}"))
+        known = known if view is None else _of_view(known, view)
         if len(known) != 1:
             got = f"{root}, which holds none" if not known else f"{root}, which holds {len(known)}"
             names = ", ".join(cache.name for cache in known)
@@ -83,6 +84,17 @@ class Features:
             got = f"{video!r}, whose file in {self.folder} cannot be read ({error})"
             remedy = "Run the extraction again: it makes what is missing."
             raise InvalidArgument("video", "one with features", got, remedy) from None
+
+
+def _of_view(known: list[Path], view: View) -> list[Path]:
+    """The caches that were made with a view; where there are only others, that is told."""
+    found = [cache for cache in known if _read_manifest(cache)["view"] == _plain(view)]
+    if known and not found:
+        name = next((name for name, one in VIEWS.items() if one == view), "")
+        remedy = f"Make them with `sooner data features --view {name}`." if name else "Make them with this view."
+        expected = f"made with {f'the view {name!r}' if name else view}"
+        raise InvalidArgument("features", expected, f"others in {', '.join(cache.name for cache in known)}", remedy)
+    return found
 
 
 def extract_features(
@@ -212,19 +224,24 @@ def _encoded(backbone: nn.Module, images: Images) -> Tensor:
 
 
 def _description(backbone: nn.Module, view: View, dtype: Number) -> dict[str, Any]:
-    """What makes the features, as the manifest says it; two black frames tell the width."""
-    side = view.crop or view.short or 224
-    expected = f"a module from images (rows, 3, {side}, {side}) to vectors (rows, width)"
+    """What makes the features, as the manifest says it; two black frames of the sets' size tell the width."""
+    tall, wide = (view.crop, view.crop) if view.crop else view.size(240, 320)
+    expected = f"a module from images (rows, 3, {tall}, {wide}) to vectors (rows, width)"
     remedy = "Take the network without its classifier, and the `view` it was trained for."
     try:
-        vectors = _encoded(backbone, _shown(backbone, view, torch.zeros(2, 3, side, side, dtype=torch.uint8)))
+        vectors = _encoded(backbone, _shown(backbone, view, torch.zeros(2, 3, tall, wide, dtype=torch.uint8)))
     except Exception as error:  # whatever a module that is no backbone provokes
         said = " ".join(str(error).split())
         raise InvalidArgument("backbone", expected, f"{type(error).__name__}: {said[:160]}", remedy) from error
     if vectors.ndim != 2 or len(vectors) != 2:
         raise InvalidArgument("backbone", expected, f"an output of shape {tuple(vectors.shape)}", remedy)
-    made_by = {"architecture": type(backbone).__name__, "backbone": fingerprint(backbone), "view": asdict(view)}
+    made_by = {"architecture": type(backbone).__name__, "backbone": fingerprint(backbone), "view": _plain(view)}
     return {**made_by, "dtype": dtype, "width": vectors.shape[1]}
+
+
+def _plain(view: View) -> dict[str, Any]:
+    """The view as JSON gives it back."""
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(view).items()}
 
 
 @contextmanager
@@ -289,7 +306,7 @@ def _written(folder: Path, target: Path) -> Iterator[Path]:
 def _read_manifest(folder: Path) -> dict[str, Any]:
     try:
         said = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        return {key: said[key] for key in ("width", "dtype", "videos", "failed")}
+        return {key: said[key] for key in ("width", "dtype", "view", "videos", "failed")}
     except (OSError, ValueError, KeyError, TypeError) as error:
         got = f"{folder / MANIFEST}, which cannot be read ({type(error).__name__}: {error})"
         remedy = "Remove that file and run the extraction again: features that are there are kept."

@@ -6,7 +6,7 @@ accident: whoever reads thousands of videos wants to know which ones are broken,
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from sooner.errors import InvalidArgument
+from sooner.errors import InvalidArgument, UnknownName
 from sooner.inputs import as_whole
 
 Frames = UInt8[Tensor, "rows 3 tall wide"]
@@ -31,8 +31,7 @@ _DROPPED = 0.05  # share of the declared frames that a whole file may lack: enco
 class View:
     """How a frame is shown to a backbone: scaled to a short side, cut to the square in the middle, normalised.
 
-    The default is what torchvision's networks were trained for. `View(short=None, crop=None)` shows frames whole and as they
-    are, as the paper did.
+    The default is what torchvision's networks were trained for; `VIEWS` has the views that have a name.
 
     Args:
         short: pixels of the shorter side after scaling; None leaves the size alone.
@@ -74,6 +73,22 @@ class View:
         """Bytes as the backbone sees them: 0..1, less the mean, over the deviation; float32."""
         mean, std = (torch.tensor(numbers, device=frames.device)[:, None, None] for numbers in (self.mean, self.std))
         return frames.float().div_(255.0).sub_(mean).div_(std)
+
+
+VIEWS: Mapping[str, View] = {"crop": View(), "whole": View(short=None, crop=None)}
+"""Views by name: "crop" is what torchvision's networks were trained for; "whole" leaves frames uncut and in their own size, as
+the paper's features of UCF101 and HMDB51 (240 x 320 pixels) were made."""
+
+
+def view_named(name: str) -> View:
+    """The view of that name.
+
+    >>> view_named("whole").size(240, 320)
+    (240, 320)
+    """
+    if name not in VIEWS:
+        raise UnknownName("view", name, VIEWS)
+    return VIEWS[name]
 
 
 class Fault(NamedTuple):
