@@ -17,6 +17,7 @@ from sooner.data import Gaussian
 from sooner.errors import InvalidArgument, SoonerError, TrainingDiverged
 from sooner.evaluate import mean_accuracy
 from sooner.losses import dskl, lsel, multiplet
+from sooner.models.earliest import Earliest, annealed
 from sooner.settings import LossSettings, OptimizerSettings, changed
 from sooner.train import Examples, train
 from sooner.train.criterion import Criterion
@@ -108,6 +109,40 @@ def test_killed_and_resumed_it_is_as_if_nothing_had_happened(tmp_path):
     resumed, record = trained(linear(dropout=0.3), folder=tmp_path, resume=True)
     assert torch.equal(weights_of(resumed), weights_of(whole)), step
     assert record.history == unbroken.history, step
+
+
+def explored(monkeypatch, cut_at=None, **options):
+    """EARLIEST after a run, its record, and the exploration of each training step; cut at one, if asked for."""
+    found, plain = [], Earliest.loss
+
+    def loss(model, *arguments, epsilon, **others):
+        if model.training:
+            if len(found) == cut_at:
+                raise Cut
+            found.append(epsilon)
+        else:
+            assert epsilon == 0.0
+        return plain(model, *arguments, epsilon=epsilon, **others)
+
+    with torch.random.fork_rng(devices=[]), monkeypatch.context() as patch:
+        torch.manual_seed(0)
+        model = Earliest((3,), 3, hidden=4)
+        patch.setattr(Earliest, "loss", loss)
+        try:
+            return *trained(model, changed(SETTINGS, {"model.name": "earliest"}), **options), found
+        except Cut:
+            return None, None, found
+
+
+def test_exploration_of_earliest_goes_from_one_to_zero_and_a_resumed_run_goes_on_with_it(tmp_path, monkeypatch):
+    whole, unbroken, found = explored(monkeypatch)
+    assert found == [annealed(step / 46) for step in range(47)]
+    assert (found[0], found[-1]) == (1.0, 0.0)
+    assert explored(monkeypatch, cut_at=26, folder=tmp_path)[2] == found[:26]
+    resumed, record, rest = explored(monkeypatch, folder=tmp_path, resume=True)
+    assert rest == found[20:]  # from the last checkpoint
+    assert torch.equal(weights_of(resumed), weights_of(whole))
+    assert record.history == unbroken.history
 
 
 @pytest.mark.parametrize("name", ["sgdw", "rmsprop"])

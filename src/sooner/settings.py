@@ -60,6 +60,7 @@ class ModelSettings:
             (for 8-bit pixels), "resnet_small" or "resnet110".
         width: the number of features that the encoder gives; of "pooling", the channels of its last stage.
         penalty: of "earliest", the price of waiting.
+        epsilon: of "earliest", the exploration in training: "annealed" from 1 to 0 in its course, or a number in 0..1.
         stem: of "pooling", how a frame becomes a map: "embedding", "convolution" or "pixels".
         reader: of "pooling", how its classifier halves height and width: "strided", or "pooled", which takes longer.
         moments: of "pooling" and "frames", the times of each series that a step of training looks at.
@@ -75,6 +76,7 @@ class ModelSettings:
     encoder: str = "none"
     width: int = 128
     penalty: float = 0.01
+    epsilon: float | Literal["annealed"] = "annealed"
     stem: str = "embedding"
     reader: str = "strided"
     moments: int = 4
@@ -90,6 +92,7 @@ class ModelSettings:
         _check_choice(self, "model.encoder", ("none", *ENCODER_NAMES))
         _check_whole(self, "model.width", 1, "It is the number of features of an encoded observation.")
         _check_number(self, "model.penalty", "It is the price of waiting.")
+        _check_number(self, "model.epsilon", "It is the share of exploration.", high=1.0, word="annealed")
         _check_choice(self, "model.stem", ("embedding", "convolution", "pixels"))
         _check_choice(self, "model.reader", ("strided", "pooled"))
         _check_whole(self, "model.moments", 1, "It counts times of a series.")

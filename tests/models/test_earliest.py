@@ -1,5 +1,7 @@
 """EARLIEST: laws, counts, its loss against a literal transcription, and that it learns to stop."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ import torch
 from sooner.checks import MODEL_LAWS, check_model_law
 from sooner.errors import InvalidArgument
 from sooner.evaluate import balanced_error, hitting_times, stopping_curve
-from sooner.models.earliest import Earliest, draw_halts, log_policy
+from sooner.models.earliest import Earliest, annealed, draw_halts, log_policy
 
 # The baseline serves the loss alone, so neither logits nor halting probabilities can carry a gradient to it: the two tests
 # that follow the laws take the place of this one.
@@ -71,6 +73,45 @@ def test_the_policy_is_what_the_paper_says_and_finite_far_out(epsilon):
     assert torch.isfinite(halt).all()
     assert torch.isfinite(wait).all()
     assert torch.isfinite(controls.grad).all()
+
+
+def test_exploration_falls_exponentially_from_one_to_zero():
+    assert (annealed(0.0), annealed(1.0)) == (1.0, 0.0)
+    for share in (0.1, 0.25, 0.7):
+        assert annealed(share) == pytest.approx((math.exp(-4 * share) - math.exp(-4)) / (1 - math.exp(-4)), rel=1e-12)
+    found = [annealed(step / 100) for step in range(101)]
+    falls = np.diff(found)
+    assert (falls < 0).all()
+    np.testing.assert_allclose(falls[1:] / falls[:-1], math.exp(-4 / 100))  # what makes it an exponential
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_halting_in_training_is_explored_as_far_as_the_training_is(share):
+    model = next(Earliest.examples()).train()
+    model.set_progress(share)
+    observations, labels = torch.randn(12, 8, 3, generator=seeded()), torch.arange(12) % 4
+    epsilon = (math.exp(-4 * share) - math.exp(-4)) / (1 - math.exp(-4))
+    p_halt = (1 - epsilon) * model(observations).halting + 0.05 * epsilon
+    controls = model(observations).halting.logit()
+    torch.testing.assert_close(log_policy(controls, epsilon=model.exploration)[0].exp(), p_halt)
+    drawn = torch.bernoulli(p_halt, generator=seeded(7)).bool()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(7)
+        loss = model.own_loss(observations, labels, None)
+    literal = _literal_loss(model, observations, labels, [8] * 12, drawn, penalty=model.penalty, epsilon=epsilon)
+    assert loss.item() == pytest.approx(literal.item(), rel=1e-5)
+    loss.backward()
+    assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
+
+
+def test_a_number_keeps_exploration_and_outside_of_training_there_is_none():
+    model = Earliest((3,), 4, hidden=5, epsilon=0.2).train()
+    for share in (0.0, 0.5, 1.0):
+        model.set_progress(share)
+        assert model.exploration == 0.2
+    assert model.eval().exploration == 0.0
+    assert next(Earliest.examples()).eval().exploration == 0.0
+    assert next(Earliest.examples()).train().exploration == 1.0
 
 
 def test_a_series_halts_at_the_first_draw_or_else_at_its_end():
@@ -218,6 +259,9 @@ X = torch.zeros(2, 4, 3)
         (lambda m: m(X / 0), r"`observations` must be finite"),
         (lambda _: Earliest((3, 2), 4), r"`features` must be \(channels,\), got \(3, 2\)"),
         (lambda _: Earliest((3,), 4, hidden=0), r"`hidden` must be at least 1"),
+        (lambda _: Earliest((3,), 4, epsilon="anealed"), r"`epsilon` must be a number, got 'anealed'.*\"annealed\""),
+        (lambda _: Earliest((3,), 4, epsilon=1.5), r"`epsilon` must be in 0\.\.1, got 1\.5"),
+        (lambda _: annealed(1.5), r"`share` must be in 0\.\.1, got 1\.5"),
     ],
 )
 def test_errors_say_what_to_do(call, message):

@@ -137,6 +137,14 @@ class Model(nn.Module, ABC):
         del observations, labels, lengths
         return None
 
+    def set_progress(self, share: float) -> None:
+        """Hear before each training step how far the training is: 0 before the first step, 1 before the last one.
+
+        A function of the step and the number of steps alone, so a resumed run and every worker hear the same. Models whose
+        training does not change in its course do nothing.
+        """
+        del share
+
     def unreached_parameters(self) -> tuple[str, ...]:
         """Names of parameters that neither logits nor the model's own statistic depend on, for a reason; usually none."""
         return ()

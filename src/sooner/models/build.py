@@ -17,7 +17,8 @@ def build_model(
 ) -> Model:
     """The model that the settings describe, untrained.
 
-    EARLIEST, pooling and frames take of the settings what they have: hidden and penalty; moments; encoder, moments and formula.
+    EARLIEST, pooling and frames take of the settings what they have: hidden, penalty and epsilon; moments; encoder, moments and
+    formula.
     LSTM-s and LSTM-m are recurrent models with full memory; their losses make them what they are.
 
     Args:
@@ -34,7 +35,14 @@ def build_model(
         raise InvalidArgument("log_prior", 'given where model.prior is "corrected"', "None", remedy)
     prior = log_prior if settings.prior == "corrected" else None
     if settings.name == "earliest":
-        return Earliest(features, classes, hidden=settings.hidden, penalty=settings.penalty, log_prior=prior)
+        return Earliest(
+            features,
+            classes,
+            hidden=settings.hidden,
+            penalty=settings.penalty,
+            epsilon=settings.epsilon,
+            log_prior=prior,
+        )
     if settings.name == "pooling":
         return Pooling(
             features,

@@ -8,11 +8,13 @@ p_t      the probability to halt at t, if the series has not been halted before
 b_t      the baseline: the reward that the network expects at t
 tau      the halting time: the first t at which a draw from p_t says halt, else the last one
 R        the reward: +1 if the class named at tau is right, -1 if not
+epsilon  exploration in training: p_t = (1 - epsilon) sigmoid(.) + 0.05 epsilon
 ======== ===================================================================================
 """
 
+import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -36,6 +38,9 @@ from sooner.types import (
 
 EXPLORED = 0.05
 """The halting probability that exploration mixes in."""
+DECAY = 4.0
+"""How fast annealed exploration falls: at half of the training 12% of it are left."""
+_EPSILON = 'It is the share of exploration; "annealed" lets it fall from 1 to 0.'
 
 PerStep = Float[Tensor, "batch time"]
 
@@ -62,7 +67,8 @@ class Earliest(Model):
         classes: K.
         hidden: the size of h.
         penalty: lambda, how dear waiting is in training (`own_loss`).
-        epsilon: exploration in training, in 0..1.
+        epsilon: exploration in training: "annealed" lets it fall from 1 at the first step to 0 at the last one (`annealed`), a
+            number in 0..1 keeps it there. Outside of training there is none.
         log_prior: (classes,), subtracted from the logits to give scores; by default nothing is.
 
     >>> sum(parameter.numel() for parameter in Earliest((128,), 10, hidden=128).parameters())
@@ -76,11 +82,15 @@ class Earliest(Model):
         *,
         hidden: int = 128,
         penalty: float = 0.01,
-        epsilon: float = 0.0,
+        epsilon: float | Literal["annealed"] = "annealed",
         log_prior: ArrayLike | None = None,
     ) -> None:
         super().__init__(features, classes, log_prior=log_prior)
-        self.epsilon = as_number(epsilon, name="epsilon", low=0.0, high=1.0, remedy="It is the share of exploration.")
+        self.epsilon: float | Literal["annealed"] = "annealed"
+        if epsilon != "annealed":
+            self.epsilon = as_number(epsilon, name="epsilon", low=0.0, high=1.0, remedy=_EPSILON)
+        # Neither a parameter nor a buffer: it belongs to a run, and the training loop sets it before each step.
+        self._progress = 0.0
         self.penalty = as_number(penalty, name="penalty", low=0.0, remedy="It is lambda, the price of waiting.")
         self.hidden = as_whole(hidden, name="hidden", low=1, remedy="It is the size of the network's state.")
         if len(self.features) != 1:
@@ -122,10 +132,23 @@ class Earliest(Model):
         """Names of the parameters that neither logits nor halting probabilities depend on: the baseline serves the loss."""
         return tuple(f"baseline.{name}" for name, _ in self.baseline.named_parameters())
 
+    def set_progress(self, share: float) -> None:
+        """Which share of the training is done; annealed exploration follows it."""
+        self._progress = share
+
+    @property
+    def exploration(self) -> float:
+        """epsilon as it is now: 0 outside of training."""
+        if not self.training:
+            return 0.0
+        return annealed(self._progress) if self.epsilon == "annealed" else self.epsilon
+
     def own_loss(self, observations: Observations, labels: Labels, lengths: Lengths | None) -> Scalar:
-        """The paper's loss at this model's penalty; outside of training always with the same draws."""
+        """The paper's loss at this model's penalty and exploration; outside of training always with the same draws."""
         generator = None if self.training else torch.Generator(observations.device).manual_seed(0)
-        return self.loss(observations, labels, lengths, penalty=self.penalty, epsilon=self.epsilon, generator=generator)
+        return self.loss(
+            observations, labels, lengths, penalty=self.penalty, epsilon=self.exploration, generator=generator
+        )
 
     def loss(
         self,
@@ -150,7 +173,7 @@ class Earliest(Model):
             labels: (batch,), in 0..K-1.
             lengths: (batch,); what lies beyond is padding.
             penalty: the paper's lambda, at least 0; the larger, the earlier the network halts.
-            epsilon: exploration in 0..1; usually lowered from 1 to 0 in the course of training.
+            epsilon: exploration in 0..1; `own_loss` lowers it in the course of training.
             generator: where the draws come from; by default torch's own.
         """
         penalty = as_number(
@@ -197,6 +220,22 @@ class Earliest(Model):
         return self.lstm(clean.to(self.classifier.weight))[0], ends
 
 
+def annealed(share: float) -> float:
+    """Exploration when a share of the training is done: epsilon = (e^{-4 share} - e^{-4}) / (1 - e^{-4}).
+
+    The published runs let it fall exponentially from 1 to 0, and name no rate. A plain e^{-4 share} would keep 2% at the end;
+    this one is shifted and scaled, so that it is exactly 1 at the first step and exactly 0 at the last one.
+
+    Args:
+        share: of the training, in 0..1.
+
+    >>> [round(annealed(share), 3) for share in (0.0, 0.25, 0.5, 1.0)]
+    [1.0, 0.356, 0.119, 0.0]
+    """
+    share = as_number(share, name="share", low=0.0, high=1.0, remedy="It is the share of the training that is done.")
+    return math.expm1(DECAY * (1 - share)) / math.expm1(DECAY)
+
+
 def log_policy(controls: PerStep, *, epsilon: float) -> tuple[PerStep, PerStep]:
     """log p_t and log(1 - p_t) for p_t = (1 - epsilon) sigmoid(controls) + 0.05 epsilon, finite for every finite control.
 
@@ -204,7 +243,7 @@ def log_policy(controls: PerStep, *, epsilon: float) -> tuple[PerStep, PerStep]:
     >>> halt.exp(), wait.exp()
     (tensor([[0.2750, 0.0250]]), tensor([[0.7250, 0.9750]]))
     """
-    share = as_number(epsilon, name="epsilon", low=0.0, high=1.0, remedy="It is the share of exploration.")
+    share = as_number(epsilon, name="epsilon", low=0.0, high=1.0, remedy=_EPSILON)
     mixed = controls.new_tensor([1 - share, EXPLORED * share, (1 - EXPLORED) * share]).log()
     halt = torch.logaddexp(mixed[0] + functional.logsigmoid(controls), mixed[1])
     return halt, torch.logaddexp(mixed[0] + functional.logsigmoid(-controls), mixed[2])

@@ -70,7 +70,11 @@ class Trainee(LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:  # noqa: ARG002
-        """Make the random numbers of a worker's step a function of (seed, step, worker): nothing to save, nothing to lose."""
+        """Make the random numbers of a worker's step a function of (seed, step, worker): nothing to save, nothing to lose.
+
+        So is what the model hears of the progress: a function of the step.
+        """
+        self.model.set_progress(self.global_step / max(1, self.settings.training.iterations - 1))
         seed = (self.settings.training.seed * 1_000_003 + self.global_step + self.global_rank * (2**40 + 15)) % 2**63
         # `torch.manual_seed` seeds every kind of device, and takes longer than a small step does.
         torch.default_generator.manual_seed(seed)
