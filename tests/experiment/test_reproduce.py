@@ -45,11 +45,21 @@ def test_its_tables_name_ours_and_the_published_ones(small, plan_file, tmp_path)
     assert "published, 300" in printed
     assert "11.99" in printed
     assert "p-values of the Tukey-Kramer test" in printed
+    assert "EARLIEST 1e-2 (sampled)" in printed
 
 
 def test_a_model_that_was_not_run_stands_in_the_table_with_its_published_numbers(small, tmp_path):
     table = write_pages(tmp_path, small.result, small.stages, small.work.folder).tables[0]
     assert ("LSTM-s", "published, 300", "46.68", "20.51") in table.rows
+
+
+def test_sampled_points_stand_beside_the_published_ones_on_the_page(small, tmp_path):
+    pages = write_pages(tmp_path, small.result, small.stages, small.work.folder)
+    point = small.result.sampled("EARLIEST 1e-2")
+    (table,) = [each for each in pages.tables if each.title == "Sampled halting times"]
+    said = [f"{mean:.2f} ± {sem:.2f}" for mean, sem in (point.mean_time, point.error)]
+    assert table.rows == (("EARLIEST 1e-2 (sampled)", "ours, 2", *said), ("", "published, 50", "13.41", "3.16"))
+    assert pages.page.read_text().count("EARLIEST 1e-2 (sampled)") >= 2  # the point and its row
 
 
 @pytest.mark.parametrize(

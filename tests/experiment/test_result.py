@@ -117,6 +117,39 @@ def test_the_halting_rule_sweeps_the_models_own_statistic(small):
         assert curve_of(trial, small.work.folder)[0] == curve
 
 
+def test_sampled_points_are_those_of_a_loop_over_the_same_draws(small):
+    points = []
+    for trial in (each for each in small.stages.trials if each.contender.name == "EARLIEST 1e-2"):
+        halting, scores = (_kept(trial, small.work.folder, name) for name in ("halting", "scores"))
+        truth = _kept(trial, small.work.folder, "labels")
+        draws = torch.bernoulli(torch.from_numpy(halting), generator=torch.Generator().manual_seed(trial.seed))
+        times, wrong, series = [], [0] * 10, [0] * 10
+        for row, label in enumerate(truth.tolist()):
+            tau = next((t for t in range(20) if draws[row, t]), 19)
+            times.append(tau + 1)
+            series[label] += 1
+            wrong[label] += int(scores[row, tau].argmax()) != label
+        found = small.result.outcomes["EARLIEST 1e-2"][trial.seed].sampled
+        assert found.draws == trial.seed
+        assert found.mean_time == pytest.approx(np.mean(times), abs=1e-4)
+        assert found.error == pytest.approx(100 * np.mean(np.divide(wrong, series)), abs=1e-4)
+        assert (found.wrong, found.series) == (tuple(wrong), tuple(series))
+        points.append(found)
+    assert points[0] != points[1]
+    told = small.result.to_dict("", "")["models"]
+    assert [seed["sampled"]["error"] for seed in told["EARLIEST 1e-2"]["seeds"]] == [each.error for each in points]
+    for key, (mean, sem) in told["EARLIEST 1e-2"]["sampled"].items():
+        values = [getattr(each, key) for each in points]
+        assert mean == pytest.approx(np.mean(values), abs=1e-4)
+        assert sem == pytest.approx(np.std(values, ddof=1) / math.sqrt(2), abs=1e-4)
+
+
+def test_only_a_model_that_halts_by_itself_has_a_sampled_point(small):
+    told = small.result.to_dict("", "")["models"]
+    assert [name for name in NAMES if "sampled" in told[name]] == ["EARLIEST 1e-2"]
+    assert small.result.sampled("MSPRT-TANDEM") is None
+
+
 def test_whoever_may_wait_for_the_end_does(small):
     for name in NAMES:
         for _, row in _rows(small, name):

@@ -33,7 +33,7 @@ def write_pages(folder: Path, result: Result, stages: Stages, work: Path) -> Pag
         raise InvalidArgument("result", "of at least 1 trial", "none", "Run a model of the plan first.")
     plan = result.plan
     tested, statistics = _tested(result)
-    tables = (_errors(result), *tested)
+    tables = (_errors(result), *_sampled(result), *tested)
     about = {"plan": plan.name, "profile": plan.profile, "data": plan.data.set, **_minutes(result)}
     comparison = Comparison(
         plan.title,
@@ -60,6 +60,11 @@ def _lines(result: Result) -> tuple[Line, ...]:
     for name, rows in result.published.items():
         times, errors, sem, _ = np.array(rows, dtype=np.float64).T
         lines.append(Line(name, "published", times, errors, trials=rows[0].trials, sem=sem))
+    # Last: the place of a name is its hue, and curves come first.
+    for name in result.outcomes:
+        if (point := result.sampled(name)) is not None:
+            times, errors, sem = np.array([[point.mean_time[0], *point.error]]).T
+            lines.append(Line(f"{name} (sampled)", "ours", times, errors, trials=point.trials, sem=sem))
     return tuple(lines)
 
 
@@ -79,6 +84,21 @@ def _errors(result: Result) -> Table:
     columns = ("model", "trials", *(f"{time:g}" for time in times))
     note = "Mean over seeds ± standard error, in percent, at the mean times above."
     return Table("Balanced error in percent at mean times", columns, tuple(rows), note)
+
+
+def _sampled(result: Result) -> tuple[Table, ...]:
+    """Points at drawn halting times beside the published ones, which were drawn, too; nothing where no model draws."""
+    rows: list[tuple[str, ...]] = []
+    for name in result.outcomes:
+        found = result.sampled(name)
+        if found is None:
+            continue
+        rows.append((f"{name} (sampled)", f"ours, {found.trials}", _said(found.mean_time), _said(found.error)))
+        for row in result.published.get(name, ()):
+            rows.append(("", f"published, {row.trials}", f"{row.mean_time:.2f}", f"{row.error:.2f}"))
+    note = "Halting times are drawn once for each test series and trial. Mean over seeds ± standard error, error in percent."
+    columns = ("model", "trials", "mean time", "balanced error")
+    return (Table("Sampled halting times", columns, tuple(rows), note),) if rows else ()
 
 
 def _spread(times: tuple[float, ...]) -> tuple[float, ...]:

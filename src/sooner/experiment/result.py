@@ -2,6 +2,7 @@
 
 A row holds what the rule gives at one threshold: the largest whose mean time is not above the one asked for. So its error
 is that of real decisions on the test set, and follows from the numbers of wrong decisions in each class, which stand beside it.
+A model that halts by itself has a sampled point as well, at halting times that are drawn from its probabilities.
 """
 
 import os
@@ -9,7 +10,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from sooner.evaluate import over_seeds, sat_curve, stopping_curve
 from sooner.experiment.plan import Contender, Plan
 from sooner.experiment.published import PublishedRow, published
 from sooner.experiment.run import Stages, Trial
+from sooner.models.earliest import draw_halts
 from sooner.rules import MSPRT, FixedTime, ThresholdRule
 from sooner.settings import to_dict
 from sooner.types import FloatArray, IntArray, SATCurve
@@ -45,8 +47,28 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Sampled:
+    """The point of EARLIEST at halting times that are drawn, one draw of the test set, as the published points were made.
+
+    Args:
+        draws: the seed of the draws.
+        mean_time: the mean of the halting times.
+        error, wrong, series: as in `Row`.
+    """
+
+    draws: int
+    mean_time: float
+    error: float
+    wrong: tuple[int, ...]
+    series: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Outcome:
-    """One trial: a row for each mean time that its curve reaches, and the minutes that its training took."""
+    """One trial: a row for each mean time that its curve reaches, and the minutes that its training took.
+
+    `sampled` is there where the model halts by itself.
+    """
 
     seed: int
     rows: tuple[Row, ...]
@@ -54,6 +76,15 @@ class Outcome:
     best: Mapping[str, float]
     parameters: int
     settings: Mapping[str, Any] = field(default_factory=dict)
+    sampled: Sampled | None = None
+
+
+class SampledMean(NamedTuple):
+    """(mean, standard error) of mean times and of errors in percent, over so many trials."""
+
+    mean_time: tuple[float, float]
+    error: tuple[float, float]
+    trials: int
 
 
 @dataclass(frozen=True)
@@ -80,8 +111,15 @@ class Result:
         errors = self.errors(name, time)
         if len(errors) < len(self.outcomes[name]) or not len(errors):
             return None
-        found = over_seeds(errors[:, None])
-        return float(found.mean[0]), float(found.sem[0])
+        return _mean(errors.tolist())
+
+    def sampled(self, name: str) -> SampledMean | None:
+        """Mean and standard error over seeds of the sampled points; None for models that have none."""
+        points = [outcome.sampled for outcome in self.outcomes[name] if outcome.sampled is not None]
+        if not points:
+            return None
+        times, errors = (_mean([getattr(each, key) for each in points]) for key in ("mean_time", "error"))
+        return SampledMean(times, errors, len(points))
 
     def headline(self) -> dict[str, float]:
         """The mean error of the headline model at its mean times."""
@@ -97,6 +135,7 @@ class Result:
         models = {
             each: {
                 "mean": self._table(each),
+                **self._sampled(each),
                 "seeds": [_brief(outcome) for outcome in outcomes],
             }
             for each, outcomes in self.outcomes.items()
@@ -124,11 +163,13 @@ class Result:
 
     def _table(self, name: str) -> dict[str, list[float | None]]:
         means = {time: self.mean(name, time) for time in self.plan.times}
-        return {
-            f"{time:g}": [round(mean[0], 4), None if np.isnan(mean[1]) else round(mean[1], 4)]
-            for time, mean in means.items()
-            if mean is not None
-        }
+        return {f"{time:g}": _rounded(mean) for time, mean in means.items() if mean is not None}
+
+    def _sampled(self, name: str) -> dict[str, Any]:
+        found = self.sampled(name)
+        if found is None:
+            return {}
+        return {"sampled": {"mean_time": _rounded(found.mean_time), "error": _rounded(found.error)}}
 
     def _settings(self, each: Contender) -> Mapping[str, Any]:
         """As they were used, which tuning may have changed; the plan's own while nothing is trained."""
@@ -176,10 +217,13 @@ def _outcome(trial: Trial, times: list[float], work: Path) -> Outcome:
         place = int(np.searchsorted(curve.mean_times, time, side="right")) - 1
         if place >= 0:
             rows.append(_row(time, float(curve.thresholds[place]), statistic, predictions, labels, classes))
+    halts = trial.contender.rule == "halting"
+    sampled = _drawn(trial.seed, statistic, predictions, labels, classes) if halts else None
     training = trial.training.outcome(work)
     assert training is not None
     minutes = round(training["training_seconds"] / 60, 2)
-    return Outcome(trial.seed, tuple(rows), minutes, training["best"], training["parameters"], training["settings"])
+    about = training["best"], training["parameters"], training["settings"]
+    return Outcome(trial.seed, tuple(rows), minutes, *about, sampled)
 
 
 def _row(
@@ -187,12 +231,39 @@ def _row(
 ) -> Row:
     crossed = statistic >= threshold
     stops = np.where(crossed.any(axis=1), crossed.argmax(axis=1), statistic.shape[1] - 1)
+    error, wrong, series = _counted(stops, predictions, labels, classes)
+    return Row(asked, threshold, float((stops + 1).mean()), error, wrong, series)
+
+
+def _drawn(seed: int, halting: FloatArray, predictions: IntArray, labels: IntArray, classes: int) -> Sampled:
+    """The halting times of the whole test set, drawn at once."""
+    ends = torch.full((len(halting),), halting.shape[1])
+    probabilities = torch.from_numpy(halting).float()  # as the model gave them
+    times = draw_halts(probabilities, ends, torch.Generator().manual_seed(seed)).times.numpy()
+    error, wrong, series = _counted(times - 1, predictions, labels, classes)
+    return Sampled(seed, round(float(times.mean()), 4), error, wrong, series)
+
+
+def _counted(
+    stops: IntArray, predictions: IntArray, labels: IntArray, classes: int
+) -> tuple[float, tuple[int, ...], tuple[int, ...]]:
+    """The balanced error in percent at these stops, the wrong decisions in each class, and its series."""
     wrong = predictions[np.arange(len(labels)), stops] != labels
     counts, mistakes = np.bincount(labels, minlength=classes), np.bincount(labels[wrong], minlength=classes)
     present = counts > 0
     error = 100 * float((mistakes[present] / counts[present]).mean())
-    mean_time = float((stops + 1).mean())
-    return Row(asked, threshold, mean_time, round(error, 4), tuple(mistakes.tolist()), tuple(counts.tolist()))
+    return round(error, 4), tuple(mistakes.tolist()), tuple(counts.tolist())
+
+
+def _mean(values: list[float]) -> tuple[float, float]:
+    """Mean and standard error over seeds."""
+    found = over_seeds(np.array(values)[:, None])
+    return float(found.mean[0]), float(found.sem[0])
+
+
+def _rounded(mean: tuple[float, float]) -> list[float | None]:
+    """For the record; a single trial has no standard error."""
+    return [round(mean[0], 4), None if np.isnan(mean[1]) else round(mean[1], 4)]
 
 
 def _plain(row: Row) -> dict[str, Any]:
@@ -203,7 +274,8 @@ def _brief(outcome: Outcome) -> dict[str, Any]:
     errors = {f"{row.asked:g}": row.error for row in outcome.rows}
     best = {key: value if np.isfinite(value) else None for key, value in outcome.best.items()}
     about = {"seed": outcome.seed, "training_minutes": outcome.training_minutes, "parameters": outcome.parameters}
-    return {**about, "best_validation": best, "errors": errors}
+    sampled = {} if outcome.sampled is None else {"sampled": asdict(outcome.sampled)}
+    return {**about, "best_validation": best, "errors": errors, **sampled}
 
 
 def _cores() -> int:
