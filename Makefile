@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-slow lint format bench docs wheel-check clean
+.PHONY: demo test test-cluster test-slow lint format bench docs wheel-check clean
 
 demo: $(READY)
 	$(BIN)/sooner demo
@@ -11,6 +11,9 @@ demo: $(READY)
 # One thread for each of the two processes: more would only wait for each other.
 test: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup
+
+test-cluster: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -m cluster
 
 test-slow: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -m slow

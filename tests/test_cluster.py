@@ -38,6 +38,7 @@ except SoonerError as error:
 """
 
 
+@pytest.mark.cluster
 def test_a_local_cluster_is_started_and_stopped_in_silence_even_by_an_error(capfd):
     def broken_off():
         with connected(cpus=1, object_store_bytes=STORE) as found:
@@ -172,6 +173,7 @@ def joining(address, *, version="", auth="token"):
     return said.stdout.strip()
 
 
+@pytest.mark.cluster
 def test_a_cluster_with_another_version_of_the_package_says_both(elsewhere):
     assert joining(elsewhere) == (
         f"OtherVersion The cluster has sooner 0.0.7, and this machine has sooner {cluster.version('sooner')}. "
@@ -179,11 +181,13 @@ def test_a_cluster_with_another_version_of_the_package_says_both(elsewhere):
     )
 
 
+@pytest.mark.cluster
 def test_a_cluster_with_another_version_of_ray_says_both(elsewhere):
     said = joining(elsewhere, version="1.2.3")
     assert said.startswith(f"OtherVersion The cluster has Ray {ray.__version__} on Python ")
     assert "and this machine has Ray 1.2.3 on Python " in said
 
 
+@pytest.mark.cluster
 def test_a_guarded_cluster_asks_for_its_token(elsewhere):
     assert "(it asks for a token: set RAY_AUTH_MODE=token)" in joining(elsewhere, auth="")

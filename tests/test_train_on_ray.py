@@ -5,11 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from on_ray import Doomed, two_cores
 from small_training import SETTINGS, TRAINING, VALIDATION, linear
-from sooner.cli import app
 from sooner.data import digits
 from sooner.errors import InvalidArgument, TrainingDiverged
 from sooner.evaluate import mean_accuracy
@@ -85,6 +83,7 @@ def unbroken(cluster, tmp_path_factory):  # noqa: ARG001
     return SimpleNamespace(model=model, record=record, folder=folder)
 
 
+@pytest.mark.cluster
 def test_a_run_that_began_here_goes_on_there_as_if_nothing_had_happened(cluster, tmp_path, capfd):  # noqa: ARG001
     whole, record = trained(SETTINGS)
     trained(changed(SETTINGS, {"training.iterations": 20}), folder=tmp_path)
@@ -98,6 +97,7 @@ def test_a_run_that_began_here_goes_on_there_as_if_nothing_had_happened(cluster,
     assert not resumed.training
 
 
+@pytest.mark.cluster
 def test_the_validation_of_all_workers_is_that_of_the_whole_set(unbroken):
     model, record = unbroken.model, unbroken.record
     assert [found.step for found in record.history] == [10, 20, 30, 40, 47]
@@ -108,6 +108,7 @@ def test_the_validation_of_all_workers_is_that_of_the_whole_set(unbroken):
     assert record.best.loss == pytest.approx(loss, rel=1e-6)
 
 
+@pytest.mark.cluster
 def test_a_run_that_began_there_goes_on_here(unbroken):
     longer = changed(SETTINGS, {"training.iterations": 60})
     _, record = trained(longer, folder=unbroken.folder, resume=True)
@@ -115,6 +116,7 @@ def test_a_run_that_began_there_goes_on_here(unbroken):
     assert [found.step for found in record.history[5:]] == [50, 60]
 
 
+@pytest.mark.cluster
 @pytest.mark.parametrize("rank", [1])
 def test_a_worker_killed_in_the_midst_of_training_changes_nothing(unbroken, tmp_path, rank):
     doomed = Doomed(tmp_path / "alive", step=25, rank=rank)
@@ -125,6 +127,7 @@ def test_a_worker_killed_in_the_midst_of_training_changes_nothing(unbroken, tmp_
     assert record.history == unbroken.record.history
 
 
+@pytest.mark.cluster
 def test_two_workers_at_half_the_batch_end_within_the_spread_of_seeds(cluster):  # noqa: ARG001
     parts = digits.load()
     learned, judged = (Examples(part.observations, part.labels) for part in (parts.train, parts.validation))
@@ -146,6 +149,7 @@ def test_two_workers_at_half_the_batch_end_within_the_spread_of_seeds(cluster): 
     assert abs(together - alone[0]) < max(alone) - min(alone)
 
 
+@pytest.mark.cluster
 def test_a_loss_that_is_no_number_ends_it_with_its_own_sentence(cluster):  # noqa: ARG001
     wild = changed(TOGETHER, {"loss.weights.lsif": 1.0, "optimizer.lr": 1e4, "optimizer.name": "sgdw"})
     with pytest.raises(TrainingDiverged, match=r"The loss at step \d+ is not finite \(multiplet = ") as caught:
@@ -157,6 +161,7 @@ class Enough(Exception):
     pass
 
 
+@pytest.mark.cluster
 def test_who_watches_may_end_it(cluster, tmp_path):  # noqa: ARG001
     endless = changed(TOGETHER, {"training.iterations": 10**6})
 
@@ -167,15 +172,6 @@ def test_who_watches_may_end_it(cluster, tmp_path):  # noqa: ARG001
     with pytest.raises(Enough):
         trained(endless, folder=tmp_path, watch=look)
     assert torch.load(tmp_path / "last.ckpt", weights_only=True)["global_step"] < 10**6
-
-
-def test_the_command_trains_on_a_cluster(cluster, tmp_path):  # noqa: ARG001
-    out = tmp_path / "digits.sooner"
-    options = ["--model", "recurrent", "--max-epochs", "1", "--engine", "ray", "--workers", "2", "--json"]
-    result = CliRunner().invoke(app, ["train", "digits", *options, "--out", str(out)])
-    assert result.exit_code == 0, result.output
-    assert out.exists()
-    assert not out.with_name("digits.sooner.run").exists()
 
 
 REFUSED = {
@@ -195,6 +191,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.cluster
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_done_there_gets_this_sentence(case, cluster):  # noqa: ARG001
     call, message = REFUSED[case]

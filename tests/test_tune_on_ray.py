@@ -1,13 +1,9 @@
 """A study that workers of a cluster share."""
 
-import json
-
 import pytest
-from typer.testing import CliRunner
 
 from on_ray import Doomed, two_cores
 from small_training import SETTINGS, SPACE, TRAINING, VALIDATION, linear
-from sooner.cli import app
 from sooner.errors import InvalidArgument
 from sooner.settings import changed, read_settings
 from sooner.tune import tune
@@ -15,7 +11,7 @@ from sooner.tune.study import Search
 from sooner.tune.workers import _work
 
 pytest.importorskip("ray", reason="no ray: install sooner[ray]")
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.cluster]
 
 
 SHORT = changed(SETTINGS, {"training.iterations": 12, "training.validate_every": 4})
@@ -59,19 +55,6 @@ def test_a_crash_in_a_trial_is_raised_as_it_is_and_ends_the_others(tmp_path):
     record = tuned(storage=f"sqlite:///{tmp_path}/study.db", trials=2)
     assert states(record)[:3] == ["complete", "complete", "failed"]
     assert set(states(record)) == {"complete", "failed"}
-
-
-def test_the_command_tunes_on_a_cluster(tmp_path):
-    path, out = tmp_path / "tune.toml", tmp_path / "tuning"
-    path.write_text(
-        '[model]\nhidden = 4\n[training]\nengine = "ray"\nbatch_size = 100\niterations = 4\nvalidate_every = 2\n'
-        '[search]\n"optimizer.lr" = [1e-3, 1e-2]\n'
-    )
-    command = ["tune", "digits", "--settings", str(path), "--trials", "3", "--out", str(out), "--json"]
-    result = CliRunner().invoke(app, command)
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout.splitlines()[-1])["trials"] == 3
-    assert read_settings(out / "best.toml").training.engine == "ray"
 
 
 def test_a_worker_that_sees_another_study_says_so(tmp_path):

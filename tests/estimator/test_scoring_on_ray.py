@@ -21,7 +21,7 @@ from sooner.estimator.scoring import score_table
 from waves import waves
 
 pytest.importorskip("ray", reason="no ray: install sooner[ray]")
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.cluster]
 
 TIME = 30
 

@@ -12,6 +12,7 @@ pytest.importorskip("ray", reason="no ray: install sooner[ray]")
 pytestmark = pytest.mark.ray
 
 
+@pytest.mark.cluster
 def test_workers_share_the_stages_of_a_plan_and_come_to_the_same_scores(tmp_path):
     plan, heard = small_plan.read(tmp_path), small_plan.Heard()
     here, there = (Work(tmp_path / name, seeds=2, only=("pooling",), observer=heard) for name in ("here", "there"))
