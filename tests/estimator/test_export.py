@@ -291,6 +291,13 @@ def test_streams_do_not_know_of_each_other(rocket, gappy, streams):
     assert [part.shape[0] for part in state] == [streams] * len(state)
 
 
+def test_a_graph_reads_on_behind_the_last_checkpoint(rocket, gappy):
+    clf, path = rocket
+    long = np.concatenate([gappy[:3], gappy[3:6], gappy[6:9]], axis=2)
+    assert long.shape[2] > clf.model_.checkpoints[-1] + 10 * clf.model_.gap
+    assert_scored_alike(clf, path, long)
+
+
 def test_counts_are_those_of_the_classifier_exactly(rocket, gappy):
     live, state = assert_scored_alike(*rocket, gappy)
     for one, other in zip(live[:-1], state[1:-1], strict=True):

@@ -10,6 +10,7 @@ from sooner.models.ridge import RIDGES, _ridges, fit_linear
 from sooner.models.rocket import Rocket
 from sooner.models.running import GRID, RunningFeatures, dilations_for
 from sooner.rules import MSPRT, FixedTime
+from sooner.stream import Stream
 
 
 def wavy(series, time, seed=0, channels=2):
@@ -172,12 +173,72 @@ def test_the_sequential_test_on_it_beats_a_fixed_time():
     assert costs[MSPRT] < costs[FixedTime]
 
 
-def test_series_longer_than_any_in_training_keep_their_last_scores():
+def test_behind_the_last_checkpoint_series_are_read_on_at_the_last_distance():
     x, labels = wavy(20, 10)
-    model = Rocket.fit(x, labels).model
+    model = Rocket.fit(x, labels, checkpoints=[2, 5, 8]).model
+    scores = model.scores(wavy(20, 19, seed=1)[0])
+    changed = 2 + (scores[:, 1:] != scores[:, :-1]).any(dim=2).any(dim=0).nonzero()[:, 0]
+    assert changed.tolist() == [2, 5, 8, 11, 14, 17]
+
+
+def test_what_a_longer_series_brings_changes_nothing_before():
+    x, labels = wavy(20, 10)
+    model = Rocket.fit(x, labels, checkpoints=[2, 5, 9]).model
     longer = torch.cat([x, torch.full((20, 5, 2), 7.0)], dim=1)
-    scores = model.scores(longer)
-    assert torch.equal(scores[:, 9:], scores[:, 9:10].expand(-1, 6, -1))
+    assert torch.equal(
+        model.scores(longer)[:, :12], torch.cat([model.scores(x), model.scores(x)[:, -1:].repeat(1, 2, 1)], 1)
+    )
+
+
+@pytest.mark.parametrize("checkpoints", [[3], [2, 3, 7], 50])
+def test_live_equals_batch_far_behind_the_last_checkpoint_at_any_age(checkpoints):
+    x, labels = wavy(24, 8, channels=3)
+    labels[::3] = 2
+    # The last checkpoint has no series of class 1.
+    model = Rocket.fit(x, labels, torch.where(labels == 1, 4, 8), checkpoints=checkpoints, thresholds=1).model
+    longer = wavy(3, 40, seed=1, channels=3)[0]
+    batch, state = model.scores(longer), model.init(3)
+    for t in range(20):
+        state, now, _ = model.step(state, longer[:, t])
+        torch.testing.assert_close(now, batch[:, t])
+    state = tuple(torch.cat([old, new[:1]]) for old, new in zip(state, model.init(1), strict=True))  # one comes later
+    for t in range(20, 40):
+        state, now, _ = model.step(state, torch.cat([longer[:, t], longer[:1, t - 20]]))
+        torch.testing.assert_close(now, torch.cat([batch[:, t], batch[:1, t - 20]]))
+
+
+def test_evidence_that_comes_after_the_length_of_training_is_decided_upon():
+    random, labels = torch.Generator().manual_seed(0), torch.arange(60) % 2
+
+    def noisy(labels, onsets, time):
+        """Noise, and from an onset on the level of the class."""
+        started = torch.arange(time) >= onsets[:, None]
+        noise = 0.3 * torch.randn(len(labels), time, 1, generator=random)
+        return noise + (started * (2.0 * labels - 1)[:, None])[..., None]
+
+    model = Rocket.fit(noisy(labels, torch.arange(60) % 13, 12), labels, checkpoints=[4, 8, 12]).model
+    late, rule = noisy(labels[:10], torch.full((10,), 12), 40), MSPRT(3.5)
+    assert not rule.decide(model.scores(late[:, :12])).crossed.any()
+    decisions = rule.decide(model.scores(late))
+    assert decisions.crossed.all()
+    assert (decisions.labels == labels[:10].numpy()).all()
+    stream = Stream(model, rule, classes=[0, 1])
+    live = next(found for x in late[0] if (found := stream.update(x)) is not None)
+    assert (live.label, live.time) == (decisions.labels[0], decisions.times[0])
+
+
+def test_a_live_state_has_the_form_that_snapshots_hold():
+    x, labels = wavy(20, 40)
+    state = Rocket.fit(x, labels, thresholds=1).model.init(2)
+    assert [(tuple(part.shape), str(part.dtype).removeprefix("torch.")) for part in state] == [
+        ((2, 64, 2), "float32"),
+        ((2, 336), "int32"),
+        ((2, 3, 2), "float64"),
+        ((2, 2), "float32"),
+        ((2, 2), "float32"),
+        ((2,), "int64"),
+        ((2, 2), "float32"),
+    ]
 
 
 def test_the_state_of_a_live_series_does_not_grow():

@@ -31,7 +31,8 @@ from sooner.types import (
 class Fitted(NamedTuple):
     """A fitted model, and its scores for each training series when that one (with its group) is left out.
 
-    The ridge and the calibration were chosen on them, three numbers or so for each checkpoint; nothing else was.
+    The ridge and the calibration were chosen on them, three numbers or so for each checkpoint; nothing else was. Behind the last
+    checkpoint, where only series of one class are left, they stay as they are.
     """
 
     model: "Rocket"
@@ -41,9 +42,11 @@ class Fitted(NamedTuple):
 class Rocket(Model):
     """Scores from running convolutions and one linear classifier for each checkpoint; `Rocket.fit` makes one.
 
-    s_k(t) is the calibrated evidence of the last checkpoint c <= t: a log-likelihood up to a shared term. It is zero before
-    the first checkpoint and stays what it is after the last one. A live series costs the same at every observation, and its
-    state does not grow: counts instead of the past. Everything fitted is in `state_dict`.
+    s_k(t) is the calibrated evidence of the last evaluation time c <= t (a checkpoint): a log-likelihood up to a shared term. It
+    is zero before the first one. A series that goes on behind the last one is read on: its classifier is applied again every
+    `gap` observations, the distance of the last two. Counts, means and deviations are shares of all observations so far, so
+    they mean the same there; calibration stays that of the last evaluation time. A live series costs the same at every
+    observation, and its state does not grow: counts instead of the past. Everything fitted is in `state_dict`.
 
     Args:
         features: the shape of one observation.
@@ -168,12 +171,31 @@ class Rocket(Model):
         times = [each for each in self.checkpoints if each <= time]
         held = torch.zeros(len(observations), self.classes, device=observations.device)
         logits = held[:, None].repeat(1, time, 1)
+        flat = observations.flatten(2)
         if times:
-            found = self.running.at(observations.flatten(2), times)
+            found = self.running.at(flat[:, : times[-1]], times)
             for place, checkpoint in enumerate(times):
                 held = self._classified(place, held, found[:, place])
                 logits[:, checkpoint - 1 :] = held[:, None]
+        self._read_on(flat, held, logits)
         return Windows(logits[:, None])
+
+    def _read_on(self, flat: Tensor, held: StepScores, logits: Scores) -> None:
+        """Write what the last classifier says behind its checkpoint; one time after the other, as there may be many."""
+        further = range(self.checkpoints[-1] + self.gap, flat.shape[1] + 1, self.gap)
+        if not further:
+            return
+        rows = self.running.rows_at_once(flat.shape[1])
+        for part, before, out in zip(flat.split(rows), held.split(rows), logits.split(rows), strict=True):
+            said = before
+            for time, found in zip(further, self.running.along(part, further), strict=True):
+                said = self._classified(-1, said, found)
+                out[:, time - 1 : time - 1 + self.gap] = said[:, None]
+
+    @property
+    def gap(self) -> int:
+        """The distance of the last two checkpoints: so often a series is classified behind the last one."""
+        return self.checkpoints[-1] - (self.checkpoints[-2] if len(self.checkpoints) > 1 else 0)
 
     def init(self, streams: int) -> LiveState:
         """The counts and the last few observations of each stream, and the scores it holds."""
@@ -181,17 +203,18 @@ class Rocket(Model):
 
     @torch.no_grad()
     def step(self, state: LiveState, observation: ArrayLike) -> LiveStep:
-        """Count the observation in; series that come to a checkpoint now are classified."""
+        """Count the observation in; series that come to a checkpoint now, or are read on behind the last, are classified."""
         x = self.admit_step(state, observation).flatten(1)
         counted, held = self.running.step(state[:-1], x), state[-1]
         age = counted[-1]
         if torch.compiler.is_compiling():
             held = self._classified_each(age, held, self.running.of(counted))
             return LiveStep((*counted, held), held)
-        for time in self._checkpoints.intersection(age.tolist()):
-            rows = (age == time).nonzero()[:, 0]
+        due = self._due(age)
+        for time in self._checkpoints.intersection(due.tolist()):
+            rows = (due == time).nonzero()[:, 0]
             place = self.checkpoints.index(time)
-            if len(rows) == len(age):  # all of one age, as a single series is
+            if len(rows) == len(age):  # all at one checkpoint, as a single series is
                 held = self._classified(place, held, self.running.of(counted))
                 break
             found = self.running.of(tuple(part[rows] for part in counted))
@@ -207,6 +230,11 @@ class Rocket(Model):
         yield cls.fit(observations, labels).model
         yield cls.fit(observations, labels, torch.where(labels == 1, 4, 8), checkpoints=[2, 3, 7], thresholds=1).model
 
+    def _due(self, age: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
+        """The age itself; behind the last checkpoint that checkpoint again, wherever its classifier is to be applied."""
+        last = self.checkpoints[-1]
+        return torch.where((age > last) & ((age - last) % self.gap == 0), last, age)
+
     def _classified(self, place: int, held: StepScores, found: Float[Tensor, "rows features"]) -> StepScores:
         said = torch.addmm(self.biases[place], found - self.centres[place], self.weights[place])
         present = self.present[place]
@@ -218,7 +246,7 @@ class Rocket(Model):
         self, age: Int[Tensor, " rows"], held: StepScores, found: Float[Tensor, "rows features"]
     ) -> StepScores:
         """The same in a graph, which has no loop over the ages that it finds: every row brings weights of its own."""
-        here = age[:, None] == torch.tensor(self.checkpoints)
+        here = self._due(age)[:, None] == torch.tensor(self.checkpoints)
         place = here.int().argmax(dim=1)
         said = torch.baddbmm(self.biases[place][:, None], (found - self.centres[place])[:, None], self.weights[place])
         present = self.present[place]

@@ -18,7 +18,7 @@ Observations are first put on a grid of whole numbers. So all sums are exact wha
 a live series and the same one in a batch, and thresholds lie halfway between the whole numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
@@ -113,8 +113,12 @@ class RunningFeatures(nn.Module):
 
     def at(self, series: Flat, times: Sequence[int]) -> Float[Tensor, "rows times features"]:
         """The features after each of these times, ascending; those beyond a series' own length mean nothing."""
-        rows = max(1, _PART // (series.shape[1] * len(self.dilations) * KERNELS))
-        return torch.cat([self._part(part, times) for part in series.split(rows)])
+        parts = series.split(self.rows_at_once(series.shape[1]))
+        return torch.cat([torch.stack(list(self.along(part, times)), dim=1) for part in parts])
+
+    def rows_at_once(self, time: int) -> int:
+        """How many series of so many observations are convolved at once, so that memory stays bounded."""
+        return max(1, _PART // (time * len(self.dilations) * KERNELS))
 
     def init(self, streams: int) -> LiveState:
         """The state of new live series."""
@@ -147,19 +151,19 @@ class RunningFeatures(nn.Module):
         live = _Live(*state)
         return _joined(live.counts, live.sums, live.highest, live.lowest, live.newest[:, -1], live.age[:, None])
 
-    def _part(self, series: Flat, times: Sequence[int]) -> Float[Tensor, "rows times features"]:
+    def along(self, series: Flat, times: Sequence[int]) -> Iterator[Features]:
+        """The same, one time after the other, of series that are convolved at once."""
         grid = _on_grid(series)
         moves = torch.cat([torch.zeros_like(grid[:, :1]), (grid[:, 1:] - grid[:, :-1]).abs()], dim=1).double()
         sums = torch.stack([grid.double(), grid.double() ** 2, moves], dim=2).cumsum(dim=1)
         highest, lowest = grid.cummax(dim=1).values, grid.cummin(dim=1).values
-        counts, found = torch.zeros(len(series), self.counted, dtype=torch.int32), []
+        counts = torch.zeros(len(series), self.counted, dtype=torch.int32)
         given = self._convolved(grid)
         for start, stop in pairwise([0, *times]):
             for now in given[start:stop]:
                 counts += (now[..., None] > self.limits).flatten(1)
             last, age = stop - 1, torch.full((1, 1), stop)
-            found.append(_joined(counts, sums[:, last], highest[:, last], lowest[:, last], grid[:, last], age))
-        return torch.stack(found, dim=1)
+            yield _joined(counts, sums[:, last], highest[:, last], lowest[:, last], grid[:, last], age)
 
     def _convolved(self, grid: Flat) -> Float[Tensor, "time rows dilations kernels"]:
         """Every kernel at every time."""
