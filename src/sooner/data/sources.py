@@ -4,6 +4,7 @@ Only what reads tables imports this module, and late: it needs pyarrow, which ot
 """
 
 import glob
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 _ROWS = 2**16  # of a Parquet file at a time
 _BUFFER = 2**18  # bytes of each Parquet column at a time, where pyarrow would read a whole row group
 _BYTES = 2**20  # of a CSV file at a time; pyarrow reads up to 32 times as much ahead
+_RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")  # how pyarrow says it
 _FAILURES = (pa.ArrowException, OSError, UnicodeError)
 
 
@@ -158,24 +160,20 @@ def _csv_batches(path: Path, chosen: Chosen) -> Iterator[Any]:
 @contextmanager
 def _csv_reader(path: Path, convert: Any) -> Iterator[Any]:
     """A reader of record batches; what pyarrow says about a bad file becomes our sentence."""
-    ragged: list[Any] = []
-
-    def note(row: Any) -> str:
-        ragged.append(row)
-        return "error"
-
     delimiter = "\t" if ".tsv" in path.name.lower() else ","
-    # One thread: only then pyarrow counts the rows that it refuses.
+    # One thread: only then pyarrow counts the rows that it refuses. It could also hand them to a function of ours, but a thread of
+    # its own would hold that function, and abort the process if Python has ended by the time it lets go.
     reading = csv.ReadOptions(block_size=_BYTES, use_threads=False)
-    parsing = csv.ParseOptions(delimiter=delimiter, invalid_row_handler=note)
     try:
-        with csv.open_csv(path, reading, parsing, convert) as reader:
+        with csv.open_csv(path, reading, csv.ParseOptions(delimiter=delimiter), convert) as reader:
             yield reader
     except _FAILURES as error:
+        ragged = _RAGGED.search(str(error))
         if ragged:
-            expected, got = f"a table of {ragged[0].expected_columns} cells a row", f"{ragged[0].actual_columns}"
-            place = f"{got} at row {ragged[0].number - 1}"  # the line of names is its first
-            raise InvalidArgument(str(path), expected, place, "Look there for a lost or an extra separator.") from None
+            row, expected, got = map(int, ragged.groups())
+            place = f"{got} at row {row - 1}"  # the line of names is its first
+            remedy = "Look there for a lost or an extra separator."
+            raise InvalidArgument(str(path), f"a table of {expected} cells a row", place, remedy) from None
         numbers = [name for name, kind in (convert.column_types or {}).items() if kind == pa.float64()]
         raise _text_among(path, numbers) or _unreadable(path, "CSV", error) from None
 
