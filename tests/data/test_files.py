@@ -284,8 +284,7 @@ MESSAGES = {
     ),
     "columns of arrays": (
         lambda: files.read(_npz(X=X, y=Y), columns=Columns(label="y")),
-        "`columns` must be None for data.npz, got Columns(series=None, time=None, label='y', channels=None, group=None). "
-        "Only tables have columns.",
+        "`label` must be left out for data.npz, got 'y'. Only tables have columns.",
     ),
     "times of arrays": (
         lambda: files.read(_npz(X=X, y=Y), gaps="channel"),

@@ -421,18 +421,39 @@ MESSAGES = {
     ),
     "none of the names": (
         lambda: read_table(_text("data.csv", "a,b\n1,2\n")),
-        "`series` must be a column of data.csv, got none called 'series', 'series_id', 'id'. "
-        "It has the columns 'a', 'b': name one, series=... or --series.",
+        "`series`, `time`, `label` must be columns of data.csv, got none called 'series', 'series_id', 'id'; "
+        "none called 'time', 't', 'timestamp'; none called 'label', 'class', 'target', 'y'. "
+        "It has the columns 'a', 'b': name them by series=, time=, label=.",
+    ),
+    "names that are not there": (
+        lambda: read_table(
+            _text("data.csv", HEAD + GOOD), series="a", group="who", channels=["v", "w", "z"], ignore=["note"]
+        ),
+        "`series`, `group`, `channels`, `ignore` must be columns of data.csv, got 'a'; 'who'; 'w', 'z'; 'note'. "
+        "It has the columns 'series', 'time', 'label', 'u', 'v'.",
+    ),
+    "a column to ignore that is not there": (
+        lambda: read_table(_text("data.csv", HEAD + GOOD), ignore=["note"]),
+        "`ignore` must be columns of data.csv, got 'note'. It has the columns 'series', 'time', 'label', 'u', 'v'.",
+    ),
+    "a column to read and to ignore": (
+        lambda: Columns(label="state", ignore=["state"]),
+        "`columns` must be named once each, got 'state' twice. A column is one of series, time, label, group or channel, "
+        "or it is not read.",
+    ),
+    "a name for columns to ignore": (
+        lambda: Columns(ignore="u"),
+        "`ignore` must be names of columns, got 'u'. Give a list of names, for example ignore=[\"note\"].",
     ),
     "y beside x": (
         lambda: read_table(_text("data.csv", "id,t,x,y\n1,2,3,4\n")),
         "`label` must be a column of data.csv, got none called 'label', 'class', 'target'. "
-        "It has the columns 'id', 't', 'x', 'y': name one, label=... or --label.",
+        "It has the columns 'id', 't', 'x', 'y': name one by label=.",
     ),
     "two names that would do": (
         lambda: read_table(_text("data.csv", "id,t,class,target,v\n1,2,3,4,5\n")),
         "`label` must be a column of data.csv, got 'class' and 'target'. "
-        "It has the columns 'id', 't', 'class', 'target', 'v': name one, label=... or --label.",
+        "It has the columns 'id', 't', 'class', 'target', 'v': name one by label=.",
     ),
     "a name that is not there": (
         lambda: read_table(_text("data.csv", HEAD + GOOD), group="who"),
@@ -444,9 +465,10 @@ MESSAGES = {
     ),
     "a very wide table": (
         lambda: read_table(_text("data.csv", ",".join(f"c{n}" for n in range(25)) + "\n" + "1," * 24 + "1\n")),
-        "`series` must be a column of data.csv, got none called 'series', 'series_id', 'id'. It has the columns "
+        "`series`, `time`, `label` must be columns of data.csv, got none called 'series', 'series_id', 'id'; "
+        "none called 'time', 't', 'timestamp'; none called 'label', 'class', 'target', 'y'. It has the columns "
         + ", ".join(f"'c{n}'" for n in range(20))
-        + " and 5 more: name one, series=... or --series.",
+        + " and 5 more: name them by series=, time=, label=.",
     ),
     "no channels": (
         lambda: read_table(_text("data.csv", "series,time,label\na,1,x\n")),
@@ -463,7 +485,8 @@ MESSAGES = {
     ),
     "a column twice": (
         lambda: Columns(series="id", group="id"),
-        "`columns` must be named once each, got 'id' twice. A column is one of series, time, label, group or channel.",
+        "`columns` must be named once each, got 'id' twice. A column is one of series, time, label, group or channel, "
+        "or it is not read.",
     ),
     "two columns of one name": (
         lambda: read_table(_text("data.csv", "series,time,label,u,u\na,1,x,1,2\n")),
@@ -472,17 +495,17 @@ MESSAGES = {
     "text in a column": (
         lambda: read_table(_text("data.csv", HEAD + GOOD + "b,2,y,much,4\n")),
         "`channels` must be columns of numbers in data.csv, got text ('much' at row 3) in 'u'. "
-        "Pass channels= with the columns of numbers, or name its part: series=, time=, label= or group=.",
+        "Leave it out by ignore=, or name its part: series=, time=, label= or group=.",
     ),
     "text in a column of Parquet": (
         lambda: read_table(_parquet("data.parquet", frame([("a", 1, "x", "1.0", 2.0)]))),
         "`channels` must be columns of numbers in data.parquet, got text in 'u'. "
-        "Pass channels= with the columns of numbers, or name its part: series=, time=, label= or group=.",
+        "Leave it out by ignore=, or name its part: series=, time=, label= or group=.",
     ),
     "text far down": (
         lambda: read_table(_text("data.csv", HEAD + MANY + "b,1,y,3,NA\nb,2,y,3,much\n")),
         "`data.csv` must be a table of numbers in column 'v', got 'much' at row 100002. "
-        "Look there, or pass channels= without this column.",
+        "Look there, or leave this column out.",
     ),
     "a row too short": (
         lambda: read_table(_text("data.csv", HEAD + GOOD + "b,2,y,3\n")),
@@ -640,12 +663,12 @@ MESSAGES = {
     "a channel that is called gap": (
         lambda: read_table(_text("data.csv", "series,time,label,gap\na,1,x,1\n"), gaps="channel"),
         "`channels` must be without a 'gap', got one in data.csv. It is the name of what gaps=\"channel\" adds: rename the "
-        "column, or leave it out by channels=.",
+        "column, or leave it out by ignore=.",
     ),
     "a channel that is called gap, for a model that would take it for gaps": (
         lambda: read_table(_text("data.csv", "series,time,label,gap\na,1,x,1\n")),
         "`channels` must be without a 'gap', got one in data.csv. It is the name of what gaps=\"channel\" adds: rename the "
-        "column, or leave it out by channels=.",
+        "column, or leave it out by ignore=.",
     ),
     "another word for gaps": (
         lambda: read_table(_text("data.csv", HEAD + GOOD), gaps="channels"),

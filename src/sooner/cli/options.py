@@ -1,5 +1,6 @@
 """What several verbs ask for in the same words."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -37,6 +38,10 @@ ChannelColumns: TypeAlias = Annotated[
     str | None,
     typer.Option("--channels", help="What was measured, with commas between: a,b,c.", rich_help_panel=_COLUMNS),
 ]
+IgnoredColumns: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--ignore", help="Columns that are not read, with commas between.", rich_help_panel=_COLUMNS),
+]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but results and errors.")]
 Seed: TypeAlias = Annotated[int, typer.Option(help="The same seed gives the same result.")]
@@ -46,13 +51,28 @@ Part: TypeAlias = Annotated[
 
 
 def columns_of(
-    series: str | None, time: str | None, label: str | None, group: str | None, channels: str | None
+    series: str | None,
+    time: str | None,
+    label: str | None,
+    group: str | None,
+    channels: str | None,
+    ignore: Sequence[str] | None = None,
 ) -> Columns | None:
     """The columns a person named, or None where nothing was named."""
-    names = None if channels is None else tuple(name.strip() for name in channels.split(","))
-    if all(each is None for each in (series, time, label, group, names)):
+    names = None if channels is None else listed(channels)
+    left_out = tuple(name for each in ignore or () for name in listed(each))
+    if all(each is None for each in (series, time, label, group, names)) and not left_out:
         return None
-    return Columns(series=series, time=time, label=label, group=group, channels=names)
+    return Columns(series=series, time=time, label=label, group=group, channels=names, ignore=left_out)
+
+
+def listed(names: str) -> tuple[str, ...]:
+    """Names with commas between.
+
+    >>> listed("hum, flow")
+    ('hum', 'flow')
+    """
+    return tuple(name.strip() for name in names.split(","))
 
 
 def read_for(classifier: EarlyClassifier, source: str, columns: Columns | None, part: Part) -> Table:

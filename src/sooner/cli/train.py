@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,6 +15,7 @@ from sooner.cli.options import (
     AsJson,
     ChannelColumns,
     GroupColumn,
+    IgnoredColumns,
     LabelColumn,
     Part,
     Quiet,
@@ -25,12 +27,14 @@ from sooner.cli.options import (
 )
 from sooner.cli.screen import Screen
 from sooner.data.columns import Columns
-from sooner.data.files import read
+from sooner.data.files import is_table, read
 from sooner.data.tables import Table
 from sooner.errors import InvalidArgument
 from sooner.estimator import EarlyClassifier
 from sooner.estimator.file import refuse_no_place
 from sooner.settings import read_settings
+
+_SHOWN = 10  # channels and classes
 
 
 def train(
@@ -61,6 +65,7 @@ def train(
     label: LabelColumn = None,
     group: GroupColumn = None,
     channels: ChannelColumns = None,
+    ignore: IgnoredColumns = None,
     engine: Engine = None,
     workers: Workers = None,
     address: Address = None,
@@ -104,13 +109,13 @@ def train(
         random_state=seed,
         verbose=int(not (quiet or as_json)),
     )
-    columns = columns_of(series, time, label, group, channels)
+    columns = columns_of(series, time, label, group, channels, ignore)
     try:
         with cluster(on, workers, address):
             with screen.status(f"reading {escape(source)}"):
                 table = read(source, columns=columns, missing=missing, gaps=gaps, part=part)
-            screen.news(_about(source, table))
-            clf.fit_series(table.series, columns=replace(columns or Columns(), channels=table.channels))
+            tell(screen, source, table, columns or Columns())
+            clf.fit_series(table.series, columns=replace(columns or Columns(), channels=table.channels, ignore=()))
     except KeyboardInterrupt:
         kept = (
             f"Its last checkpoint is in {escape(str(folder))}; the same command goes on from there."
@@ -128,7 +133,15 @@ def train(
     screen.news("The threshold was chosen on these series: for an honest figure, `sooner evaluate` others.")
     screen.result(f"Written: [bold]{escape(str(out))}[/]")
     screen.answer(
-        {"model": clf.model_name_, "file": str(out), "series": len(table.series), "held_out": clf.achieved_.to_dict()}
+        {
+            "model": clf.model_name_,
+            "file": str(out),
+            "series": len(table.series),
+            "channels": list(table.channels),
+            "classes": table.series.classes.tolist(),
+            "groups": None if table.series.groups is None else len(set(table.series.groups.tolist())),
+            "held_out": clf.achieved_.to_dict(),
+        }
     )
 
 
@@ -140,12 +153,22 @@ def _order(order: str) -> int | str:
     return int(order)
 
 
-def _about(source: str, table: Table) -> str:
+def tell(screen: Screen, source: str, table: Table, columns: Columns) -> None:
+    """Say what is learned from: a column that nobody meant to be a channel must not become one in silence."""
     series = table.series
     low, high = int(series.lengths.min()), int(series.lengths.max())
     lengths = f"{low}" if low == high else f"{low} to {high}"
-    names = ", ".join(map(str, series.classes.tolist()[:6])) + (", ..." if len(series.classes) > 6 else "")
-    return (
-        f"{escape(source)}: {len(series):,} series of {lengths} observations, {len(table.channels)} channel(s), "
-        f"{len(series.classes)} classes ({escape(names)})"
-    )
+    screen.news(f"{escape(source)}: {len(series):,} series of {lengths} observations")
+    by_default = is_table(source) and columns.channels is None
+    hint = " (all other columns; --ignore leaves some out)" if by_default else ""
+    screen.news(f"Channels: {_some(table.channels)}{hint}")
+    counts = zip(series.classes.tolist(), series.class_counts().tolist(), strict=True)
+    screen.news(f"Classes: {_some([f'{name} ({count:,})' for name, count in counts])}")
+    groups = "none" if series.groups is None else f"{len(set(series.groups.tolist())):,} of {columns.group}"
+    screen.news(f"Groups: {escape(groups)}")
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of them, as many as are read at a glance."""
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return escape(", ".join(names[:_SHOWN])) + more

@@ -14,6 +14,7 @@ from sooner.cli.options import (
     AsJson,
     ChannelColumns,
     GroupColumn,
+    IgnoredColumns,
     LabelColumn,
     Part,
     Quiet,
@@ -59,6 +60,7 @@ def tune(
     label: LabelColumn = None,
     group: GroupColumn = None,
     channels: ChannelColumns = None,
+    ignore: IgnoredColumns = None,
     engine: Engine = None,
     workers: Workers = None,
     address: Address = None,
@@ -86,7 +88,7 @@ def tune(
     screen = Screen(as_json=as_json, quiet=quiet)
     shared, space = on_engine(read_settings(settings), engine, None), read_search(settings)
     with cluster(shared.training.engine, workers, address):
-        table = read(source, columns=columns_of(series, time, label, group, channels), part=part)
+        table = read(source, columns=columns_of(series, time, label, group, channels, ignore), part=part)
         cut = table.series.split if table.series.groups is None else table.series.split_by_group
         training, held = cut(validation_share, seed)
         standardizer = Standardizer.fit(training)

@@ -5,9 +5,9 @@ its name says, and where two names would do, the user is asked.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from sooner.errors import InvalidArgument
 
@@ -33,6 +33,7 @@ class Columns:
         label: the class of its series; by default `label`, `class`, `target` or `y` (beside an `x`, `y` is a channel).
         channels: the numbers observed, in this order; by default every other column, which must then be numbers.
         group: who or what the series comes from, for splits that tear no group; by default none.
+        ignore: columns that are not read.
     """
 
     series: str | None = None
@@ -40,8 +41,21 @@ class Columns:
     label: str | None = None
     channels: Sequence[str] | None = None
     group: str | None = None
+    ignore: Sequence[str] = ()
+
+    def given(self) -> dict[str, Any]:
+        """Those that are named, by what they are.
+
+        >>> Columns(label="state").given()
+        {'label': 'state'}
+        """
+        return {role: name for role, name in vars(self).items() if name not in (None, ())}
 
     def __post_init__(self) -> None:
+        if isinstance(self.ignore, str) or not all(isinstance(name, str) for name in self.ignore):
+            remedy = 'Give a list of names, for example ignore=["note"].'
+            raise InvalidArgument("ignore", "names of columns", repr(self.ignore), remedy)
+        object.__setattr__(self, "ignore", tuple(dict.fromkeys(self.ignore)))
         if self.channels is not None:
             remedy = 'Give a list of names, for example channels=["x", "y"].'
             if isinstance(self.channels, str) or not all(isinstance(name, str) for name in self.channels):
@@ -49,10 +63,11 @@ class Columns:
             if not self.channels:
                 raise InvalidArgument("channels", "at least 1 name", "none", remedy)
             object.__setattr__(self, "channels", tuple(self.channels))
-        named = [*(self.channels or ()), *filter(None, (self.series, self.time, self.label, self.group))]
+        roles = filter(None, (self.series, self.time, self.label, self.group))
+        named = [*(self.channels or ()), *roles, *self.ignore]
         twice = [name for name, count in Counter(named).items() if count > 1]
         if twice:
-            remedy = "A column is one of series, time, label, group or channel."
+            remedy = "A column is one of series, time, label, group or channel, or it is not read."
             raise InvalidArgument("columns", "named once each", f"{twice[0]!r} twice", remedy)
 
 
@@ -83,58 +98,76 @@ def choose(columns: Columns, kinds: Mapping[str, str], file: str, labelling: Lab
     >>> choose(Columns(), {"id": "text", "t": "number", "x": "number", "class": "text"}, "data.csv", "labelled")
     Chosen(series='id', time='t', label='class', group=None, channels=('x',))
     """
-    series, time = _required("series", columns.series, kinds, file), _required("time", columns.time, kinds, file)
+    there = {name: kind for name, kind in kinds.items() if name not in columns.ignore}
+    wanted = {"series": columns.series, "time": columns.time}
     if labelling == "labelled":
-        label: str | None = _required("label", columns.label, kinds, file)
-    else:
-        # A label that is not there is no fault of data that need none.
-        label = columns.label if columns.label in kinds else _spelled("label", kinds)
-    group = None if columns.group is None else _required("group", columns.group, kinds, file)
-    taken = {series, time, label, group}
+        wanted["label"] = columns.label
+    if columns.group is not None:
+        wanted["group"] = columns.group
+    found = {role: name if name in there else None for role, name in wanted.items()}
+    found |= {role: spelled(role, there) for role, name in wanted.items() if name is None}
+    lost = {role: name for role, name in wanted.items() if found[role] is None}
+    if lost or {*columns.ignore, *(columns.channels or ())} - kinds.keys():
+        raise _lost_columns(lost, columns, kinds, file)
+    # A label that is not there is no fault of data that need none.
+    label = found.get("label") or (columns.label if columns.label in there else spelled("label", there))
+    taken = {*found.values(), label}
     channels = columns.channels
     if channels is None:
-        channels = tuple(name for name in kinds if name not in taken and name not in _INDEX)
+        channels = tuple(name for name in there if name not in taken and name not in _INDEX)
     for name in channels:
-        _refuse_channel(name, taken, kinds, file)
+        _refuse_channel(name, taken, kinds, file, named=columns.channels is not None)
     if not channels:
         raise InvalidArgument("channels", f"at least 1 other column of {file}", "none", f"It has {_listed(kinds)}.")
-    return Chosen(series, time, label if labelling == "labelled" else None, group, tuple(channels))
+    series, time, group = str(found["series"]), str(found["time"]), found.get("group")
+    return Chosen(series, time, found.get("label"), group, tuple(channels))
 
 
-def _required(role: str, name: str | None, kinds: Mapping[str, str], file: str) -> str:
-    """The column that plays this part."""
-    if name is not None and name in kinds:
-        return name
+def _lost_columns(
+    lost: Mapping[str, str | None], columns: Columns, kinds: Mapping[str, str], file: str
+) -> InvalidArgument:
+    """A sentence that names all columns that are not there, not the first one alone."""
+    others = kinds.keys() - columns.ignore
+    got = {role: _lost(role, name, others) for role, name in lost.items()}
+    for role, names in (("channels", columns.channels), ("ignore", columns.ignore)):
+        absent = [repr(name) for name in names or () if name not in kinds]
+        got |= {role: ", ".join(absent)} if absent else {}
+    nameless = [f"{role}=" for role, name in lost.items() if name is None]
+    one = len(got) == 1
+    what = f"a column of {file}" if one and not got.keys() & {"channels", "ignore"} else f"columns of {file}"
+    hint = f": name {'one' if len(nameless) == 1 else 'them'} by {', '.join(nameless)}" if nameless else ""
+    return InvalidArgument("`, `".join(got), what, "; ".join(got.values()), f"It has {_listed(kinds)}{hint}.")
+
+
+def _lost(role: str, name: str | None, names: Container[str]) -> str:
+    """What there is instead of a column."""
     if name is not None:
-        raise InvalidArgument(role, f"a column of {file}", repr(name), f"It has {_listed(kinds)}.")
-    found = _spelled(role, kinds)
-    if found is None:
-        there = [repr(one) for one in _spellings(role, kinds) if one in kinds]
-        got = " and ".join(there) if there else f"none called {', '.join(map(repr, _spellings(role, kinds)))}"
-        raise InvalidArgument(
-            role, f"a column of {file}", got, f"It has {_listed(kinds)}: name one, {role}=... or --{role}."
-        )
-    return found
+        return repr(name)
+    several = [repr(one) for one in _spellings(role, names) if one in names]
+    return " and ".join(several) if several else f"none called {', '.join(map(repr, _spellings(role, names)))}"
 
 
-def _spellings(role: str, kinds: Mapping[str, str]) -> list[str]:
-    return [name for name in _SPELLINGS[role] if not (name == "y" and "x" in kinds)]
+def _spellings(role: str, names: Container[str]) -> list[str]:
+    return [name for name in _SPELLINGS[role] if not (name == "y" and "x" in names)]
 
 
-def _spelled(role: str, kinds: Mapping[str, str]) -> str | None:
-    first, *others = _spellings(role, kinds)
-    there = [first] if first in kinds else [name for name in others if name in kinds]
+def spelled(role: str, names: Container[str]) -> str | None:
+    """The one of these names by which a column is known to be the series, the time or the label; None if there is none, or two.
+
+    >>> spelled("time", ["id", "t", "x"])
+    't'
+    """
+    first, *others = _spellings(role, names)
+    there = [first] if first in names else [name for name in others if name in names]
     return there[0] if len(there) == 1 else None
 
 
-def _refuse_channel(name: str, taken: set[str | None], kinds: Mapping[str, str], file: str) -> None:
-    if name not in kinds:
-        raise InvalidArgument("channels", f"columns of {file}", repr(name), f"It has {_listed(kinds)}.")
+def _refuse_channel(name: str, taken: set[str | None], kinds: Mapping[str, str], file: str, *, named: bool) -> None:
     if name in taken:
         remedy = 'The time since the observation before is a channel with gaps="channel".'
         raise InvalidArgument("channels", "other columns than series, time, label and group", repr(name), remedy)
     if kinds[name] != "number":
-        remedy = "Pass channels= with the columns of numbers, or name its part: series=, time=, label= or group=."
+        remedy = f"Leave it out{'' if named else ' by ignore='}, or name its part: series=, time=, label= or group=."
         raise InvalidArgument("channels", f"columns of numbers in {file}", f"{kinds[name]} in {name!r}", remedy)
 
 

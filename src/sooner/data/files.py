@@ -76,6 +76,7 @@ def read(
             label=c.label,
             channels=c.channels,
             group=c.group,
+            ignore=c.ignore,
             classes=classes,
             missing=missing,
             gaps=gaps,
@@ -103,6 +104,7 @@ def read_observations(
             time=c.time,
             label=c.label,
             channels=c.channels,
+            ignore=c.ignore,
             missing=missing,
             gaps=gaps,
             dtype="float64",
@@ -175,7 +177,10 @@ def is_table(source: str | Path) -> bool:
 
 def _arrays(source: str | Path, columns: Columns | None, y: str | Path | None, gaps: Gaps, part: Part) -> _Arrays:
     """Whatever is no table."""
-    _refuse(columns, "columns", f"None for {source}", "Only tables have columns.")
+    named = {} if columns is None else columns.given()
+    if named:
+        got = ", ".join(map(repr, named.values()))
+        raise InvalidArgument("`, `".join(named), f"left out for {source}", got, "Only tables have columns.")
     _refuse(None if gaps == "none" else gaps, "gaps", f'"none" for {source}', "Only tables have times.")
     suffix = Path(source).suffix.lower()
     if suffix == ".npy":

@@ -190,7 +190,7 @@ def _text_among(path: Path, numbers: list[str]) -> InvalidArgument | None:
             if found:
                 row, name = min(found)
                 got = f"{batch.column(name)[row].as_py()!r} at row {before + row + 1}"
-                remedy = "Look there, or pass channels= without this column."
+                remedy = "Look there, or leave this column out."
                 return InvalidArgument(str(path), f"a table of numbers in column {name!r}", got, remedy)
             before += len(batch)
     return None

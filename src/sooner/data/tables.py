@@ -67,6 +67,7 @@ def read_table(
     label: str | None = None,
     channels: Sequence[str] | None = None,
     group: str | None = None,
+    ignore: Sequence[str] = (),
     classes: Any = None,
     missing: Missing = "refuse",
     gaps: Gaps = "none",
@@ -76,11 +77,12 @@ def read_table(
 
     Args:
         path: a file, a folder, or a pattern; files of a folder are read in the order of their names.
-        series: the column of ids, text or whole numbers; this and the next four as in `Columns`.
+        series: the column of ids, text or whole numbers; this and the next five as in `Columns`.
         time: a column of numbers, timestamps or dates.
         label: a column that names the class, the same in all rows of a series.
         channels: columns of numbers.
         group: a column that names who or what a series comes from, the same in all rows of a series.
+        ignore: columns that are not read.
         classes: the names of the classes, for data that may lack some of them; by default those in the table, sorted.
         missing: "mask" puts 0 for an empty cell or NaN, and adds a channel of 1 (observed) and 0 (missing) for each channel.
         gaps: "channel" adds the channel `GAP`, the time since the observation before (0 at the first), in seconds for
@@ -89,7 +91,7 @@ def read_table(
 
     Ids and labels of a CSV are whole numbers if all of them are, else text.
     """
-    columns = Columns(series, time, label, channels, group)
+    columns = Columns(series, time, label, channels, group, ignore)
     return _table(_whole(Reading.of(path, columns, "labelled", missing, gaps, dtype)), classes)
 
 
@@ -100,12 +102,13 @@ def read_observations(
     time: str | None = None,
     label: str | None = None,
     channels: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
     missing: Missing = "refuse",
     gaps: Gaps = "none",
     dtype: Dtype = "float32",
 ) -> Unlabelled:
     """Read a table of series without labels, as `read_table`; a column of labels, if there is one, is left out."""
-    columns = Columns(series, time, label, channels)
+    columns = Columns(series, time, label, channels, ignore=ignore)
     return _unlabelled(_whole(Reading.of(path, columns, "unlabelled", missing, gaps, dtype)))
 
 
@@ -119,6 +122,7 @@ def table_parts(
     label: str | None = None,
     channels: Sequence[str] | None = None,
     group: str | None = None,
+    ignore: Sequence[str] = (),
     missing: Missing = "refuse",
     gaps: Gaps = "none",
     dtype: Dtype = "float32",
@@ -129,7 +133,7 @@ def table_parts(
     arguments are those of `read_table`; `classes` must be given, because a part may lack some of them. Ids of a CSV are
     whole numbers in the parts where all of them are.
     """
-    columns = Columns(series, time, label, channels, group)
+    columns = Columns(series, time, label, channels, group, ignore)
     reading = Reading.of(path, columns, "labelled", missing, gaps, dtype)
     rows = as_whole(rows, name="rows", low=1, remedy=_ROWS)
     return (_table(part, classes) for part in _parts(reading, rows))
@@ -143,12 +147,13 @@ def observation_parts(
     time: str | None = None,
     label: str | None = None,
     channels: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
     missing: Missing = "refuse",
     gaps: Gaps = "none",
     dtype: Dtype = "float32",
 ) -> Iterator[Unlabelled]:
     """Walk through a table of series without labels, as `table_parts`."""
-    columns = Columns(series, time, label, channels)
+    columns = Columns(series, time, label, channels, ignore=ignore)
     reading = Reading.of(path, columns, "unlabelled", missing, gaps, dtype)
     rows = as_whole(rows, name="rows", low=1, remedy=_ROWS)
     return (_unlabelled(part) for part in _parts(reading, rows))
@@ -185,7 +190,7 @@ class Reading:
         chosen = choose(columns, sources.kinds(files[0]), str(files[0]), labelling)
         if GAP in chosen.channels and (gaps == "channel" or labelling == "labelled"):
             # A model knows by this name that it reads gaps.
-            remedy = 'It is the name of what gaps="channel" adds: rename the column, or leave it out by channels=.'
+            remedy = 'It is the name of what gaps="channel" adds: rename the column, or leave it out by ignore=.'
             raise InvalidArgument("channels", f"without a {GAP!r}", f"one in {files[0]}", remedy)
         return cls(str(path), files, columns, chosen, labelling, missing, gaps, dtype)
 

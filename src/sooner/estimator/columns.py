@@ -13,5 +13,4 @@ def columns_for(classifier: EarlyClassifier, columns: Columns | None) -> tuple[C
     gaps: Gaps = "channel" if GAP in (known.channels or ()) else "none"
     measured = [name for name in known.channels or () if name != GAP]
     known = replace(known, channels=measured or None, group=None)  # groups only matter in training
-    given = {} if columns is None else {name: value for name, value in vars(columns).items() if value is not None}
-    return replace(known, **given), gaps
+    return replace(known, **({} if columns is None else columns.given())), gaps

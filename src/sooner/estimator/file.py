@@ -40,7 +40,7 @@ def save(classifier: "EarlyClassifier", path: str | PathLike[str]) -> None:
         "parameters": _parameters(classifier),
         "classes": _names(classifier.classes_),
         "class_counts": classifier.class_counts_.tolist(),
-        "columns": None if classifier.columns_ is None else asdict(classifier.columns_),
+        "columns": None if classifier.columns_ is None else _named(classifier.columns_),
         "model_name": classifier.model_name_,
         "model": _model_about(classifier.model_, classifier),
         "settings": None if classifier.settings_ is None else to_dict(classifier.settings_),
@@ -122,6 +122,14 @@ def _parameters(classifier: "EarlyClassifier") -> dict[str, Any]:
         "folder": None,
         "verbose": int(given["verbose"]),
     }
+
+
+def _named(columns: Columns) -> dict[str, Any]:
+    """The columns by their parts. Where the channels are named nothing has to be ignored, and older versions can read it."""
+    parts = asdict(columns)
+    if not parts["ignore"] or parts["channels"] is not None:
+        del parts["ignore"]
+    return parts
 
 
 def _names(classes: npt.NDArray[Any]) -> dict[str, Any]:
