@@ -1,6 +1,5 @@
 """The command line, as a person meets it: each verb, in the order in which a newcomer would use them."""
 
-import csv
 import json
 import re
 import signal
@@ -12,42 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import sooner
-from sooner.cli import app, main
+from command import run, said_of_error, write_table
 from waves import waves
 
 VERBS = ["demo", "train", "evaluate", "threshold", "stream", "score", "tune", "reproduce", "bench", "data"]
-
-
-def run(*arguments, code=0, stdin=None):
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin, env={"COLUMNS": "100"})
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == code, result.output
-    return result.stdout
-
-
-def said_of_error(monkeypatch, capsys, *arguments):
-    """What `main` says, and its exit code."""
-    monkeypatch.setattr("sys.argv", ["sooner", *(str(argument) for argument in arguments)])
-    with pytest.raises(SystemExit) as caught:
-        main()
-    said = " ".join(capsys.readouterr().err.split())
-    assert "Traceback" not in said
-    return caught.value.code, said
-
-
-def write_table(path, series, seed, *, columns=("pump", "at", "hum", "flow", "state")):
-    x, y = waves(series, seed=seed)
-    with path.open("w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(columns)
-        for place in range(series):
-            for t in range(x.shape[2]):
-                rows.writerow([f"p{place}", t, x[place, 0, t], x[place, 1, t], y[place]][: len(columns)])
-    return x, y
 
 
 @pytest.fixture(scope="module")

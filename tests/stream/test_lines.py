@@ -259,5 +259,69 @@ def test_options_are_checked_before_a_line_is_read():
         decisions_of([], fleet_of(), layout="xml")
     with pytest.raises(InvalidArgument, match="`late` must be one of 'ignore', 'refuse', got 'drop'"):
         decisions_of([], fleet_of(), late="drop")
-    with pytest.raises(InvalidArgument, match="`channels` must be one of 'p', 'series', got 'r'"):
-        list(decisions_of(["series,p"], fleet_of(), layout="csv", channels=["r"]))
+    with pytest.raises(InvalidArgument, match="`gaps` must be one of 'channel', 'none', got 'yes'"):
+        decisions_of([], fleet_of(), gaps="yes")
+
+
+def test_all_channels_that_a_line_lacks_are_named_at_once():
+    assert said_by(["series,p"], layout="csv", channels=["q", "p", "r"]) == (
+        "`line 1` must be a header with 'q', 'r' too, got 'series,p'. They are the channels that were asked for."
+    )
+    assert said_by(objects({"p": 1}), channels=["q", "p", "r"]).endswith("Give 'q', 'r' too; a missing value is null.")
+
+
+class TestGaps:
+    """The second channel is the time since the observation before."""
+
+    LINES = (
+        {"series": "a", "time": 3, "p": 1},
+        {"series": "b", "time": 3, "p": 1},
+        {"series": "a", "time": 7.5, "p": 1},
+    )
+
+    def test_are_counted_from_the_times_of_each_series(self):
+        expected = [record("a", "down", 2, False), record("b", "up", 1, False)]  # 4.5 of gaps against 2 of p
+        rule = {"channels": ["p"], "gaps": "channel"}
+        fleet = fleet_of()
+        fleet.rule = MSPRT(9.0)
+        assert list(decisions_of(objects(*self.LINES), fleet, **rule)) == expected
+        whole = objects({"series": "a", "time": 3, "x": [1]}, {"series": "a", "time": "7.5", "x": [9]})
+        assert list(decisions_of(whole, fleet_of(), **rule)) == [record("a", "up", 2, True)]
+        table = ["id,t,p\n", "a,2026-11-15 00:00:00,1\n", "a,2026-11-15 00:00:04.5,1\n"]
+        read = decisions_of(table, fleet_of(), layout="csv", series=None, time=None, **rule)
+        assert list(read) == [record("a", "down", 2, False)]
+
+    def test_may_come_from_the_sender_where_there_is_no_time(self):
+        rule = {"channels": ["p"], "gaps": "channel"}
+        lines = objects({"p": 1, "gap": 0}, {"p": 1, "gap": 4.5})
+        assert list(decisions_of(lines, fleet_of(), **rule)) == [record(None, "down", 2, False)]
+        assert list(decisions_of(["p,gap", "1,0", "1,4.5"], fleet_of(), layout="csv", **rule)) == [
+            record(None, "down", 2, False)
+        ]
+        whole = objects({"time": 1, "x": [1, 0]}, {"time": 2, "x": [1, 4.5]})
+        assert list(decisions_of(whole, fleet_of(), **rule)) == [record(None, "down", 2, False)]
+
+    def test_go_on_in_the_next_run_and_begin_anew_with_the_next_series_of_a_name(self):
+        rule = {"channels": ["p"], "gaps": "channel"}
+        fleet = fleet_of()
+        lines = iter(objects({"time": 3, "p": 1}, {"time": 3, "p": 1}, {"time": 7.5, "p": 1}))
+        with pytest.raises(
+            InvalidArgument, match=r"must be later than 3, got 3\. The observations of a series come in"
+        ):
+            list(decisions_of(lines, fleet, **rule))
+        assert list(decisions_of(lines, fleet, **rule)) == [record(None, "down", 2, False)]
+        lines = objects({"time": 9, "p": 1, "end": True}, {"time": 2, "p": 1, "end": True}, {"time": 1, "p": 1})
+        assert [said["label"] for said in decisions_of(lines, fleet_of(), **rule)] == ["up"] * 3
+
+    def test_need_a_time_in_every_line(self):
+        rule = {"channels": ["p"], "gaps": "channel"}
+        assert said_by(objects({"p": 1}), **rule) == (
+            """`line 1` must be one with a time as 'time', got '{"p": 1}'. The model reads the time since the observation """
+            "before: give the time, or that as 'gap'."
+        )
+        assert "`line 2` must be one with a time as 'time'" in said_by(objects({"p": 1, "time": 1}, {"p": 1}), **rule)
+        assert said_by(["p"], layout="csv", **rule).startswith("`line 1` must be a header with 'time' too, got 'p'.")
+        assert "`line 2` must be one with a time as 't'" in said_by(["p,t", "1,"], layout="csv", time="t", **rule)
+        assert "`times['']` must be a number or a timestamp, got 'noon'" in said_by(
+            objects({"p": 1, "time": "noon"}), **rule
+        )

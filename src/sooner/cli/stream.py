@@ -5,10 +5,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from sooner.cli.options import ModelFile
+from sooner.cli.options import ModelFile, columns_of
 from sooner.cli.screen import as_json
-from sooner.data.columns import Columns
+from sooner.data.tables import GAP
 from sooner.estimator import load
+from sooner.estimator.columns import columns_for
 from sooner.stream import decisions_of
 
 
@@ -23,7 +24,7 @@ def stream(
         Literal["force", "abstain"], typer.Option(help="Where the rule has not fired: name the leader, or nobody.")
     ] = "force",
     series: Annotated[str | None, typer.Option(help="Field that names the series; by default as in training.")] = None,
-    time: Annotated[str | None, typer.Option(help="Field of the time, which is not read; as in training.")] = None,
+    time: Annotated[str | None, typer.Option(help="Field of the time, read for gaps alone; as in training.")] = None,
     end: Annotated[str, typer.Option(help="Field that is true in the last line of a series.")] = "end",
     channels: Annotated[
         str | None,
@@ -37,8 +38,8 @@ def stream(
 
     In: `{"series": "pump-7", "x": [0.1, 2.3]}`, or a field for each channel; CSV has a header instead. Out:
     `{"series": "pump-7", "label": "leak", "time": 12, "crossed": true}`. When the input ends, series that are still open are
-    decided by force, with `"crossed": false`. A model that was trained with `--gaps channel` reads the field `gap` too: the time
-    since the observation before, 0 at the first.
+    decided by force, with `"crossed": false`. A model that was trained with `--gaps channel` reads the time too, and counts the
+    time since the observation before as in training; without a time it reads that from the field `gap`.
 
     Example: `tail -f sensors.jsonl | sooner stream pumps.sooner`
     """
@@ -46,17 +47,19 @@ def stream(
     if threshold is not None:
         clf.threshold = threshold
     fleet = clf.stream(keyed=True, deadline=deadline, at_end=at_end)
-    known = clf.columns_ or Columns()
-    names = known.channels if channels is None else tuple(name.strip() for name in channels.split(","))
+    known, gaps = columns_for(clf, columns_of(series, time, None, None, channels))
+    names = [name for name in known.channels or () if name != GAP] or None
     arrived = iter(sys.stdin.readline, "")  # a line at a time: iterating over stdin itself would read ahead
     for record in decisions_of(
         arrived,
         fleet,
         layout=layout,
-        series=series or known.series or "series",
-        time=time or known.time or "time",
+        # Where the channels are known, the series and the time may be called what a table may call them.
+        series=known.series or (None if names else "series"),
+        time=known.time or (None if names else "time"),
         end=end,
         channels=names,
+        gaps=gaps,
         late=late,
     ):
         sys.stdout.write(as_json(record) + "\n")

@@ -241,32 +241,56 @@ def _ticks(batch: _Batch, name: str) -> tuple[npt.NDArray[Any], Unit]:
     if column.null_count:
         raise batch.fault(name, "a time in every row of", "nothing", int(np.argmax(column.is_null())), "Drop the row.")
     column = _parsed(batch, name, column) if _is_text(column.type) else column
-    unit: Unit = "number"
-    kind = column.type
     try:
-        if types.is_timestamp(kind) or types.is_date(kind):
-            unit, column = "timestamp", column.cast(pa.timestamp("ns", tz=getattr(kind, "tz", None))).cast(pa.int64())
-        elif types.is_duration(kind):
-            unit, column = "duration", column.cast(pa.duration("ns")).cast(pa.int64())
-        elif types.is_integer(kind) and kind != pa.uint64():
-            column = column.cast(pa.int64())
-        elif types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-            column = column.cast(pa.float64(), safe=False)
-        else:
-            remedy = "Turn it into one of them."
-            raise InvalidArgument(
-                batch.file, f"a table with numbers or timestamps in column {name!r}", str(kind), remedy
-            )
+        found = _counted(column)
     except pa.ArrowInvalid:
         remedy = "Times are counted in nanoseconds from 1970; count them in another unit, as whole numbers."
         got = f"others from row {batch.first + 1} on"
         raise InvalidArgument(batch.file, f"a table of the years 1678..2261 in column {name!r}", got, remedy) from None
-    times = column.to_numpy()
+    if found is None:
+        expected = f"a table with numbers or timestamps in column {name!r}"
+        raise InvalidArgument(batch.file, expected, str(column.type), "Turn it into one of them.")
+    counts, unit = found
+    times = counts.to_numpy()
     finite = np.isfinite(times)
     if not finite.all():
         row = int((~finite).argmax())
         raise batch.fault(name, "a time in every row of", f"{times[row]}", row, "Drop the row.")
     return times, unit
+
+
+def _counted(times: Any) -> tuple[Any, Unit] | None:
+    """Times, one or a column of them, as numbers, and what they are; None for a type that holds no times."""
+    kind = times.type
+    if types.is_timestamp(kind) or types.is_date(kind):
+        return times.cast(pa.timestamp("ns", tz=getattr(kind, "tz", None))).cast(pa.int64()), "timestamp"
+    if types.is_duration(kind):
+        return times.cast(pa.duration("ns")).cast(pa.int64()), "duration"
+    if types.is_integer(kind) and kind != pa.uint64():
+        return times.cast(pa.int64()), "number"
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return times.cast(pa.float64(), safe=False), "number"
+    return None
+
+
+def tick(value: object) -> tuple[int | float, str] | None:
+    """One time, as a column of it would be read, and its unit; None if it is no time.
+
+    >>> tick("1970-01-01 00:00:01"), tick("1970-01-01T00:00:01Z"), tick(2.5)
+    ((1000000000, 'timestamp'), (1000000000, 'timestamp with a time zone'), (2.5, 'number'))
+    """
+    try:
+        time = pa.array([value.strip() if isinstance(value, str) else value])[0]
+        if isinstance(value, str):
+            read = (read_as(time, kind) for kind in _PARSED)
+            time = next((found for found in read if found is not None), time)
+        found = _counted(time) if time.is_valid else None
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+    if found is None:
+        return None
+    zoned = " with a time zone" if getattr(time.type, "tz", None) else ""
+    return found[0].as_py(), f"{found[1]}{zoned}"
 
 
 def _parsed(batch: _Batch, name: str, column: Any) -> Any:

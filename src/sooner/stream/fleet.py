@@ -4,14 +4,17 @@ from collections.abc import Callable, KeysView, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
 import torch
 
 from sooner.errors import InvalidArgument
+from sooner.inputs import as_real
 from sooner.models.base import Model
 from sooner.rules.base import Rule
 from sooner.stream.fold import AtEnd, Decision, Fold, Moment, Prepare
 from sooner.stream.rows import Rows
 from sooner.stream.snapshot import Held, Of, pack, unpack
+from sooner.stream.times import Tick, Times
 from sooner.types import ArrayLike, FloatArray
 
 Key: TypeAlias = str | int
@@ -68,18 +71,21 @@ class Fleet:
         self._row_of: dict[Key, int] = {}
         self._keys: list[Key] = []
         self._decided: dict[Key, Decision] = {}
+        self._times = Times()
 
-    def update(self, observations: Mapping[K, ArrayLike]) -> dict[K, Decision]:
+    def update(self, observations: Mapping[K, ArrayLike], times: Mapping[K, object] | None = None) -> dict[K, Decision]:
         """Take the next observation of some series in, and get the decisions that they brought about.
 
         Args:
             observations: one for each key, a string or a whole number; a number counts as an observation of one channel.
+            times: for a model that reads gaps, one for each key, a number or a timestamp: the time since the observation before
+                (0 at the first) then becomes the last channel of each, as `gaps="channel"` does in a table.
         """
         if not isinstance(observations, Mapping):
             raise InvalidArgument(
                 "observations", "a dict", f"a {type(observations).__name__}", '{"sensor-7": x} is one.'
             )
-        return self._update(observations, _in_fleet)
+        return self._update(observations, times, _in_fleet)
 
     def finish(self, key: Key) -> Decision:
         """The series has ended: its decision, by force where the rule has not fired. A decided series keeps its decision."""
@@ -160,7 +166,12 @@ class Fleet:
         self._restore(snapshot, "fleet")
 
     @torch.inference_mode()
-    def _update(self, observations: Mapping[Any, ArrayLike], name_of: Callable[[Key], str]) -> dict[Any, Decision]:
+    def _update(
+        self,
+        observations: Mapping[Any, ArrayLike],
+        times: Mapping[Any, object] | None,
+        name_of: Callable[[Key], str],
+    ) -> dict[Any, Decision]:
         self._fold.refuse_training()
         known, fresh = self._sorted_out(observations)
         whole = len(known) == len(self._keys)
@@ -170,9 +181,11 @@ class Fleet:
         if not keys:
             return {}
         rows = None if whole else self._rows_of(known)
-        moment = self._observe(rows, keys, [observations[key] for key in keys], name_of)
+        values, ticks = self._timed(keys, [observations[key] for key in keys], times, name_of)
+        moment = self._observe(rows, keys, values, name_of)
         decisions = {keys[row]: decision for row, decision in self._fold.decided(moment).items()}
         self._keep(rows, moment, fresh)  # nothing can be refused from here on
+        self._times.keep(keys, ticks)
         if decisions:
             self._close(list(decisions))
             self._decided.update(decisions)
@@ -192,6 +205,23 @@ class Fleet:
                 got, remedy = f"{key!r}, a {type(key).__name__}", "Convert it first."
                 raise InvalidArgument("key", "a string or a whole number", got, remedy)
         return [key for key in observations if key in self._row_of], fresh
+
+    def _timed(
+        self,
+        keys: list[Key],
+        values: list[ArrayLike],
+        times: Mapping[Any, object] | None,
+        name_of: Callable[[Key], str],
+    ) -> tuple[list[ArrayLike], dict[Key, Tick]]:
+        """The observations, with their gaps where times came with them, and these times."""
+        if times is None:
+            return values, {}
+        ticks = self._times.ticks(times, keys, self._row_of)
+        gaps = [self._times.gap(key, ticks[key]) for key in keys]
+        return [
+            np.append(as_real(value, name=name_of(key)), gap)
+            for key, value, gap in zip(keys, values, gaps, strict=True)
+        ], ticks
 
     def _observe(
         self, rows: torch.Tensor | None, keys: list[Key], values: list[ArrayLike], name_of: Callable[[Key], str]
@@ -243,19 +273,22 @@ class Fleet:
         """Let the rows of these series go; the last ones take their places."""
         if not keys:
             return
+        for key in keys:
+            self._times.forget(key)
         for place, origin in self._rows.drop([self._row_of.pop(key) for key in keys]):
             self._keys[place] = self._keys[origin]
             self._row_of[self._keys[place]] = place
         del self._keys[self._rows.count :]
 
     def _snapshot(self, of: Of) -> bytes:
-        return pack(Held(self._row_of, self._rows.all(), self._decided), self._fold, of)
+        return pack(Held(self._row_of, self._rows.all(), self._decided, self._times.newest), self._fold, of)
 
     def _restore(self, snapshot: bytes, of: Of) -> None:
         if self._keys or self._decided:
             got, remedy = f"one of {len(self)} open and {len(self._decided)} decided series", "Make another one for it."
             raise InvalidArgument(of, "new to take a snapshot in", got, remedy)
-        self._row_of, rows, self._decided = unpack(snapshot, self._fold, of)
+        self._row_of, rows, self._decided, newest = unpack(snapshot, self._fold, of)
+        self._times = Times(newest)
         self._keys = sorted(self._row_of, key=self._row_of.__getitem__)
         self._rows.replace(rows)
 
@@ -289,12 +322,18 @@ class Stream:
             model, rule, classes=classes, prepare=prepare, offset=offset, deadline=deadline, at_end=at_end
         )
 
-    def update(self, observation: ArrayLike) -> Decision | None:
-        """Take the next observation in: the decision if the rule fires now or the deadline has come, and else None."""
+    def update(self, observation: ArrayLike, time: object = None) -> Decision | None:
+        """Take the next observation in: the decision if the rule fires now or the deadline has come, and else None.
+
+        Args:
+            observation: what was observed.
+            time: for a model that reads gaps, as in `Fleet.update`.
+        """
         if self.decision is not None:
             got, remedy = f"one after it was {_told(self.decision)}", "Make a new stream for the next series."
             raise InvalidArgument("observation", "of a series that is still open", got, remedy)
-        return self._fleet._update({_ONLY: observation}, _alone).get(_ONLY)
+        times = None if time is None else {_ONLY: time}
+        return self._fleet._update({_ONLY: observation}, times, _alone).get(_ONLY)
 
     def finish(self) -> Decision:
         """The series has ended: its decision, by force where the rule has not fired."""

@@ -2,12 +2,15 @@
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from sooner.data.columns import spelled
+from sooner.data.tables import GAP, Gaps
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.stream.fleet import Fleet, Key
 from sooner.stream.fold import Decision
@@ -19,26 +22,62 @@ Late: TypeAlias = Literal["ignore", "refuse"]
 WHOLE = "x"
 """The field that holds a whole observation."""
 _UNNAMED = ""
+_READS = "They are the channels that were asked for."
 _YES, _NO = ("1", "true", "yes"), ("", "0", "false", "no")
 
 
 @dataclass(frozen=True)
 class Fields:
-    """What the fields of a line are called; `channels` in the order in which the model reads them."""
+    """What the fields of a line are called; `channels` in the order in which the model reads them.
+
+    Without a name, the series and the time are what a table would call them. With `gaps`, the time is read, and where there is
+    none, the field `GAP`.
+    """
+
+    series: str | None
+    time: str | None
+    end: str
+    channels: tuple[str, ...] | None
+    gaps: Gaps
+
+    def found(self, first: Mapping[str, Any]) -> "Known":
+        """All names, by the first line."""
+        others = [name for name in first if name not in (self.channels or ())]
+        series = self.series or spelled("series", others) or "series"
+        time = self.time or spelled("time", others) or "time"
+        channels, gaps = self.channels, self.gaps
+        if gaps == "channel" and channels is not None:
+            whole = first.get(WHOLE)
+            if (isinstance(whole, list) and len(whole) == 1 + len(channels)) or (time not in first and GAP in first):
+                channels, gaps = (*channels, GAP), "none"  # the sender has counted the gaps itself
+        return Known(series, time, self.end, channels, gaps == "channel")
+
+
+class Known(NamedTuple):
+    """`Fields` whose names are all known."""
 
     series: str
     time: str
     end: str
     channels: tuple[str, ...] | None
+    timed: bool
+
+    def when(self, value: Any, number: int, line: str) -> Any:
+        """The time of an observation, where it is needed."""
+        if self.timed and value in (None, ""):
+            remedy = f"The model reads the time since the observation before: give the time, or that as {GAP!r}."
+            raise _refused(number, f"one with a time as {self.time!r}", line, remedy)
+        return value if self.timed else None
 
 
 class Arrival(NamedTuple):
-    """What a line says: whose it is (None where series have no names), what was observed, and whether that was all."""
+    """What a line says: whose it is (None where series have no names), what was observed, when, and whether that was all."""
 
     number: int
     text: str
     key: Key | None
     observation: FloatArray | None
+    time: Any
     ended: bool
 
 
@@ -47,10 +86,11 @@ def decisions_of(
     fleet: Fleet,
     *,
     layout: Layout = "jsonl",
-    series: str = "series",
-    time: str = "time",
+    series: str | None = "series",
+    time: str | None = "time",
     end: str = "end",
     channels: Sequence[str] | None = None,
+    gaps: Gaps = "none",
     late: Late = "ignore",
 ) -> Iterator[dict[str, Any]]:
     """Read lines as they arrive, and yield each decision the moment it is made; after the last line, those of all open series.
@@ -64,11 +104,13 @@ def decisions_of(
         lines: for example `sys.stdin`; no line is waited for before the one at hand is done with.
         fleet: the live series. What it holds already goes on.
         layout: "jsonl" or "csv".
-        series: the field that names the series.
-        time: a field that is not read.
+        series: the field that names the series; None for what a table would call it (`Columns`).
+        time: the field of the time, which is only read for gaps; None as for `series`.
         end: the field that is true in the last line of a series.
         channels: the fields of an observation, in the model's order; others are not read. By default all that the first line
             has, in its order.
+        gaps: "channel" for a model that reads gaps: the time since the observation before becomes the last channel, as in
+            `read_table`. Lines without a time hold it themselves, as the field `gap`.
         late: observations after a decision are skipped by "ignore", since senders go on sending, and an error by "refuse".
 
     >>> import torch
@@ -86,9 +128,11 @@ def decisions_of(
     readers = {"jsonl": _from_json, "csv": _from_csv}
     if layout not in readers:
         raise UnknownName("layout", layout, readers)
+    if gaps not in ("none", "channel"):
+        raise UnknownName("gaps", gaps, ("none", "channel"))
     if late not in ("ignore", "refuse"):
         raise UnknownName("late", late, ("ignore", "refuse"))
-    fields = Fields(series, time, end, None if channels is None else tuple(channels))
+    fields = Fields(series, time, end, None if channels is None else tuple(channels), gaps)
     return _decide(readers[layout](lines, fields), fleet, late)
 
 
@@ -97,7 +141,8 @@ def _decide(arrivals: Iterator[Arrival], fleet: Fleet, late: Late) -> Iterator[d
         key = _UNNAMED if arrival.key is None else arrival.key
         if arrival.observation is not None and (late == "refuse" or key not in fleet.decided):
             try:
-                decisions = fleet.update({key: arrival.observation})
+                times = None if arrival.time is None else {key: arrival.time}
+                decisions = fleet.update({key: arrival.observation}, times)
             except InvalidArgument as error:
                 expected = "an observation that can be taken in"
                 raise _refused(arrival.number, expected, arrival.text, str(error)) from None
@@ -115,15 +160,15 @@ def _record(key: Key, decision: Decision) -> dict[str, Any]:
     return {"series": name, "label": decision.label, "time": decision.time, "crossed": decision.crossed}
 
 
-def _from_json(lines: Iterable[str], fields: Fields) -> Iterator[Arrival]:
-    channels, named = fields.channels, None
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        said = _object(number, line)
-        key, ended = said.pop(fields.series, None), said.pop(fields.end, False)
-        said.pop(fields.time, None)
-        named = key is not None if named is None else named
+def _from_json(lines: Iterable[str], names: Fields) -> Iterator[Arrival]:
+    objects = ((number, line, _object(number, line)) for number, line in enumerate(lines, start=1) if line.strip())
+    first = next(objects, None)
+    if first is None:
+        return
+    fields = names.found(first[2])
+    named, channels = first[2].get(fields.series) is not None, fields.channels
+    for number, line, said in chain([first], objects):
+        key, ended, when = said.pop(fields.series, None), said.pop(fields.end, False), said.pop(fields.time, None)
         if (key is not None) != named or isinstance(key, bool) or not isinstance(key, str | int | None) or key == "":
             expected = f"one with a name (a string or a whole number) as {fields.series!r}"
             raise _refused(number, expected, line, "Name the series in all lines, or in none.")
@@ -136,7 +181,11 @@ def _from_json(lines: Iterable[str], fields: Fields) -> Iterator[Arrival]:
         elif said or not ended:
             channels = tuple(said) if channels is None else channels
             value = _channels(number, line, said, channels, strict=fields.channels is None)
-        yield Arrival(number, line, key, None if value is None else _numbers(number, line, value), ended)
+        if value is None:
+            yield Arrival(number, line, key, None, None, ended)
+        else:
+            time = fields.when(when, number, line)
+            yield Arrival(number, line, key, _numbers(number, line, value), time, ended)
 
 
 def _object(number: int, line: str) -> dict[str, Any]:
@@ -154,17 +203,19 @@ def _channels(number: int, line: str, said: dict[str, Any], channels: tuple[str,
     extra = [name for name in said if strict and name not in channels]
     expected = f"one with the channels {', '.join(map(repr, channels))}" if channels else "one with an observation"
     if missing or not channels:
-        remedy = f"Give {missing[0]!r} too; a missing value is null." if missing else f"Give it as {WHOLE!r}."
+        named = ", ".join(map(repr, missing))
+        remedy = f"Give {named} too; a missing value is null." if missing else f"Give it as {WHOLE!r}."
         raise _refused(number, expected, line, remedy)
     if extra:
         raise _refused(number, expected, line, f"Name the channels, and {extra[0]!r} will not be read.")
     return [said[name] for name in channels]
 
 
-def _from_csv(lines: Iterable[str], fields: Fields) -> Iterator[Arrival]:
+def _from_csv(lines: Iterable[str], names: Fields) -> Iterator[Arrival]:
     reader = csv.reader(lines)
     try:
         header = [name.strip().removeprefix("\ufeff") for name in next(reader, [])]
+        fields = names.found(dict.fromkeys(header))
         channels = _columns(header, fields)
         for cells in reader:
             number, text = reader.line_num, ",".join(cells)
@@ -180,19 +231,25 @@ def _from_csv(lines: Iterable[str], fields: Fields) -> Iterator[Arrival]:
                 raise _refused(number, f"one with true or false in {fields.end!r}", text, "An empty cell is false.")
             over = ended in _YES
             seen = [row[name] for name in channels]
-            observation = None if over and not any(seen) else _numbers(number, text, [cell or None for cell in seen])
-            yield Arrival(number, text, row.get(fields.series), observation, over)
+            if over and not any(seen):
+                yield Arrival(number, text, row.get(fields.series), None, None, over)
+                continue
+            observation = _numbers(number, text, [cell or None for cell in seen])
+            time = fields.when(row.get(fields.time), number, text)
+            yield Arrival(number, text, row.get(fields.series), observation, time, over)
     except csv.Error as error:
         raise InvalidArgument(f"line {reader.line_num}", "CSV", "something else", f"It says: {error}.") from None
 
 
-def _columns(header: list[str], fields: Fields) -> list[str]:
+def _columns(header: list[str], fields: Known) -> list[str]:
     if len(set(header)) != len(header):
         raise _refused(1, "a header of different names", ",".join(header), "Name each column once.")
     channels = [name for name in header if name not in (fields.series, fields.time, fields.end)]
-    for name in fields.channels or ():
-        if name not in header:
-            raise UnknownName("channels", name, header)
+    wanted = [*(fields.channels or ()), *([fields.time] if fields.timed else [])]
+    missing = [name for name in wanted if name not in header]
+    if missing:
+        remedy = f"The model reads the time since the observation before as {GAP!r}." if fields.timed else _READS
+        raise _refused(1, f"a header with {', '.join(map(repr, missing))} too", ",".join(header), remedy)
     if not channels:
         raise _refused(1, "a header with a channel", ",".join(header), "The first line names the columns.")
     return channels if fields.channels is None else list(fields.channels)

@@ -17,6 +17,7 @@ from sooner.models.prefix import PrefixScorer
 from sooner.rules.described import description
 from sooner.sealed import Kind, digest, pieces_of, seal, unseal
 from sooner.stream.fold import Decision, Fold
+from sooner.stream.times import Tick
 from sooner.types import LiveState
 
 Of: TypeAlias = Literal["fleet", "stream"]
@@ -27,11 +28,13 @@ _KIND = Kind(
 
 
 class Held(NamedTuple):
-    """All that a fleet remembers: the row of each open series, in the order in which they opened, the rows, and the decisions."""
+    """All that a fleet remembers: the row of each open series, in the order in which they opened, the rows, the decisions, and
+    the time of the newest observation of series that came with times."""
 
     row_of: dict[Any, int]
     rows: LiveState
     decided: dict[Any, Decision]
+    times: dict[Any, Tick]
 
 
 def pack(held: Held, fold: Fold, of: Of) -> bytes:
@@ -44,6 +47,8 @@ def pack(held: Held, fold: Fold, of: Of) -> bytes:
         "closed.keys": _text(list(held.decided)),
         "closed": torch.tensor(closed, dtype=torch.int64).reshape(-1, 3),
     }
+    if held.times:  # most series come without
+        tensors["open.times"] = _text([held.times.get(key) for key in held.row_of])
     about = {"of": of, "model": fingerprint(fold.model, fold.classes), "settings": settings_of(fold)}
     return seal(_KIND, about, tensors)
 
@@ -67,7 +72,9 @@ def unpack(snapshot: bytes, fold: Fold, of: Of) -> Held:
     names = (*fold.classes, None)  # the last one is what -1 stands for
     made = [Decision(names[label], time, bool(crossed)) for label, time, crossed in tensors["closed"].tolist()]
     row_of = dict(zip(_keys(tensors["open.keys"]), tensors["open"].tolist(), strict=True))
-    return Held(row_of, rows, dict(zip(_keys(tensors["closed.keys"]), made, strict=True)))
+    newest = zip(row_of, _keys(tensors["open.times"]), strict=True) if "open.times" in tensors else ()
+    times = {key: Tick(*tick) for key, tick in newest if tick is not None}
+    return Held(row_of, rows, dict(zip(_keys(tensors["closed.keys"]), made, strict=True)), times)
 
 
 def settings_of(fold: Fold) -> dict[str, Any]:

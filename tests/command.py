@@ -1,0 +1,38 @@
+"""The command line inside the process of the tests, where it costs no start."""
+
+import csv
+
+import pytest
+from typer.testing import CliRunner
+
+from sooner.cli import app, main
+from waves import waves
+
+
+def run(*arguments, code=0, stdin=None):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin, env={"COLUMNS": "100"})
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+def said_of_error(monkeypatch, capsys, *arguments):
+    """What `main` says, and its exit code."""
+    monkeypatch.setattr("sys.argv", ["sooner", *(str(argument) for argument in arguments)])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    said = " ".join(capsys.readouterr().err.split())
+    assert "Traceback" not in said
+    return caught.value.code, said
+
+
+def write_table(path, series, seed, *, columns=("pump", "at", "hum", "flow", "state")):
+    x, y = waves(series, seed=seed)
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(columns)
+        for place in range(series):
+            for t in range(x.shape[2]):
+                rows.writerow([f"p{place}", t, x[place, 0, t], x[place, 1, t], y[place]][: len(columns)])
+    return x, y
