@@ -161,8 +161,8 @@ def _csv_batches(path: Path, chosen: Chosen) -> Iterator[Any]:
 def _csv_reader(path: Path, convert: Any) -> Iterator[Any]:
     """A reader of record batches; what pyarrow says about a bad file becomes our sentence."""
     delimiter = "\t" if ".tsv" in path.name.lower() else ","
-    # One thread: only then pyarrow counts the rows that it refuses. It could also hand them to a function of ours, but a thread of
-    # its own would hold that function, and abort the process if Python has ended by the time it lets go.
+    # One thread: only then pyarrow counts the rows that it refuses. It could also hand them to a function of ours, but a thread
+    # of its own would hold that function, and abort the process if Python has ended by the time it lets go.
     reading = csv.ReadOptions(block_size=_BYTES, use_threads=False)
     try:
         with csv.open_csv(path, reading, csv.ParseOptions(delimiter=delimiter), convert) as reader:
