@@ -1,6 +1,7 @@
 """`sooner reproduce`: the verb over the small plan, whose stages are done already."""
 
 import json
+import shlex
 
 import pytest
 from typer.testing import CliRunner
@@ -34,10 +35,30 @@ def test_it_writes_a_record_and_a_page_from_stages_that_are_done(small, plan_fil
     record = json.loads((tmp_path / f"{small.plan.name}.json").read_text())
     assert printed["headline"] == record["headline"] == small.result.headline()
     assert record["command"].endswith("--profile cpu --seeds 2")
+    assert record["left_out"] == {}
     assert record["statistics"]["anova"]["rows"]
     page = (tmp_path / small.plan.name / "comparison.html").read_text()
     assert small.plan.title in page
     assert (tmp_path / small.plan.name / "curves.png").stat().st_size > 10_000
+
+
+def test_a_record_of_some_models_names_them_in_its_command_and_says_what_is_left_out(small, plan_file, tmp_path):
+    work = tmp_path / "runs"
+    work.mkdir()
+    pooled = {trial.training.digest for trial in small.stages.trials if trial.contender.name == "pooling"}
+    pooled |= {trial.scores.digest for trial in small.stages.trials if trial.contender.name == "pooling"}
+    for stage in small.stages.in_order:
+        if stage.digest not in pooled:
+            stage.folder(work).symlink_to(stage.folder(small.work.folder))
+    run(plan_file, "--work", work, "--out", tmp_path, "--seeds", 2, "--only", "EARLIEST 1e-2", "-q")
+    record = json.loads((tmp_path / f"{small.plan.name}.json").read_text())
+    assert list(record["models"]) == ["MSPRT-TANDEM", "NP test", "EARLIEST 1e-2"]  # done before, by another command
+    assert shlex.split(record["command"])[-6:] == [
+        *("--only", "MSPRT-TANDEM"),
+        *("--only", "NP test"),
+        *("--only", "EARLIEST 1e-2"),
+    ]
+    assert record["left_out"] == {"pooling": [0, 1]}
 
 
 def test_its_tables_name_ours_and_the_published_ones(small, plan_file, tmp_path):

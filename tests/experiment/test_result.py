@@ -314,7 +314,8 @@ def test_the_record_says_what_was_run_and_what_was_published(small):
     assert record["data"] == {"set": "nmnist-h", "frequencies": "equal", **shares, "view": "any"}
     assert record["encoder"] == to_dict(small.plan.encoder)
     assert set(record["settings"]) == {"MSPRT-TANDEM", "EARLIEST 1e-2", "pooling"}
-    assert list(record["models"]) == NAMES
+    assert list(record["models"]) == list(record["contenders"]) == NAMES
+    assert record["contenders"]["pooling"]["masks"] == "redrawn"
     assert record["published"]["MSPRT-TANDEM"]["5"] == 11.994
     assert "pooling" not in record["published"]
     assert small.result.published == published("sat_nmnist_h")
@@ -367,6 +368,7 @@ def test_trials_that_are_not_done_are_left_out(small):
     seeds = {name: [each.seed for each in outcomes] for name, outcomes in result.outcomes.items()}
     assert seeds == {name: [0, 1] for name in NAMES}
     assert result.outcomes == small.result.outcomes
+    assert result.left_out == dict.fromkeys(NAMES, (2, 3))
 
 
 def test_a_plan_of_which_nothing_is_done_has_an_empty_record(small, tmp_path):

@@ -17,7 +17,7 @@ from sooner.cli.screen import Screen
 from sooner.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from sooner.experiment import Plan, Work
+    from sooner.experiment import Plan, Result, Work
     from sooner.experiment.run import Stages
 
 
@@ -106,7 +106,7 @@ def reproduce(
     try:
         with cluster(engine or _engine_of(plan), workers, address):
             stages = run_together(plan, carried, workers) if engine == "ray" else run(plan, carried)
-        _write(plan, carried, stages, _command(name, profile, carried.seeds, tune), out, screen)
+        _write(plan, carried, stages, name, out, screen)
     except KeyboardInterrupt:
         screen.news(f"[bold]Stopped.[/] What is done is in {escape(str(work))}; the same command goes on from there.")
         sys.exit(130)
@@ -114,13 +114,14 @@ def reproduce(
         told.close()
 
 
-def _write(plan: "Plan", work: "Work", stages: "Stages", command: str, out: Path, screen: Screen) -> None:
+def _write(plan: "Plan", work: "Work", stages: "Stages", name: str, out: Path, screen: Screen) -> None:
     """Write and print what came out."""
     from sooner.experiment import result_of
     from sooner.experiment.pages import write_pages
 
     result = result_of(plan, stages, work.folder)
     pages = write_pages(out / plan.name, result, stages, work.folder)
+    command = _command(name, plan.profile, work.seeds, work.trials, _only(plan, result))
     record = result.to_dict(command, datetime.now(UTC).date().isoformat()) | {"statistics": pages.statistics}
     path = out / f"{plan.name}.json"
     path.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
@@ -136,10 +137,20 @@ def _engine_of(plan: "Plan") -> str:
     return "ray" if any(each.settings.training.engine == "ray" for each in plan.contenders) else "local"
 
 
-def _command(name: str, profile: str, seeds: int, trials: int) -> str:
-    """What to type to get the same record; folders are one's own."""
+def _only(plan: "Plan", result: "Result") -> list[str]:
+    """The models that the record holds, where it does not hold all of the plan: also those that earlier commands ran."""
+    return [] if len(result.outcomes) == len(plan.contenders) else list(result.outcomes)
+
+
+def _command(name: str, profile: str, seeds: int, trials: int, only: list[str]) -> str:
+    """What to type to get the same record; folders are one's own.
+
+    >>> _command("sat_nmnist_h", "cpu", 3, 0, ["newest frame"])
+    "sooner reproduce sat_nmnist_h --profile cpu --seeds 3 --only 'newest frame'"
+    """
+    chosen = [word for model in only for word in ("--only", model)]
     tuning = ["--tune", str(trials)] if trials else []
-    return shlex.join(["sooner", "reproduce", name, "--profile", profile, "--seeds", str(seeds), *tuning])
+    return shlex.join(["sooner", "reproduce", name, "--profile", profile, "--seeds", str(seeds), *chosen, *tuning])
 
 
 def _duration(seconds: float) -> str:

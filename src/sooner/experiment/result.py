@@ -95,6 +95,8 @@ class Result:
     outcomes: Mapping[str, tuple[Outcome, ...]]
     encoder_minutes: float | None
     classes: int
+    left_out: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The seeds of each model of the plan that are not done."""
 
     @property
     def published(self) -> Mapping[str, tuple[PublishedRow, ...]]:
@@ -147,6 +149,7 @@ class Result:
             "date": date,
             "profile": plan.profile,
             "shortened": plan.about,
+            "left_out": {each: list(seeds) for each, seeds in self.left_out.items()},
             "headline_model": name,
             "headline": self.headline(),
             "seeds": [self._full(outcome) for outcome in self.outcomes.get(name, ())],
@@ -157,6 +160,7 @@ class Result:
             "encoder_minutes": self.encoder_minutes,
             "data": asdict(plan.data),
             "settings": {each.name: self._settings(each) for each in plan.contenders if not each.scores_of},
+            "contenders": {each.name: _about(each) for each in plan.contenders},
             "encoder": None if plan.encoder is None else to_dict(plan.encoder),
             "machine": {"processor": platform.machine(), "cores": _cores(), "system": platform.system()},
         }
@@ -182,17 +186,21 @@ class Result:
 
 
 def result_of(plan: Plan, stages: Stages, work: Path) -> Result:
-    """The trials that are done; those that are not are left out."""
+    """The trials that are done; those that are not are left out, and named."""
     outcomes: dict[str, list[Outcome]] = {}
+    left_out: dict[str, list[int]] = {}
     times = sorted({*plan.times, *plan.headline_times, *(time for _, time in plan.phases)})
     for trial in stages.trials:
         if trial.scores.outcome(work) is not None:
             outcomes.setdefault(trial.contender.name, []).append(_outcome(trial, times, work))
+        else:
+            left_out.setdefault(trial.contender.name, []).append(trial.seed)
     encoder = next((stage for stage in stages.in_order if stage.kind == "encoder"), None)
     seconds = None if encoder is None else (encoder.outcome(work) or {}).get("training_seconds")
     classes = next((len(rows[0].rows[0].series) for rows in outcomes.values() if rows[0].rows), 0)
     minutes = None if seconds is None else round(seconds / 60, 2)
-    return Result(plan, {name: tuple(each) for name, each in outcomes.items()}, minutes, classes)
+    missing = {name: tuple(seeds) for name, seeds in left_out.items()}
+    return Result(plan, {name: tuple(each) for name, each in outcomes.items()}, minutes, classes, missing)
 
 
 def curve_of(trial: Trial, work: Path) -> tuple[SATCurve, FloatArray, IntArray, IntArray]:
@@ -264,6 +272,11 @@ def _mean(values: list[float]) -> tuple[float, float]:
 def _rounded(mean: tuple[float, float]) -> list[float | None]:
     """For the record; a single trial has no standard error."""
     return [round(mean[0], 4), None if np.isnan(mean[1]) else round(mean[1], 4)]
+
+
+def _about(each: Contender) -> dict[str, Any]:
+    """What a model read and how it stopped, beside its settings."""
+    return {key: getattr(each, key) for key in ("reads", "masks", "rule", "validation", "scores_of")}
 
 
 def _plain(row: Row) -> dict[str, Any]:
