@@ -12,7 +12,7 @@ from sooner.cli import app, main
 PUBLIC = {
     "scores": "m_tandem m_tandem_oblivion margin ratio_matrix log_odds",
     "losses": "lsel modified_lsel cost_sensitive_lsel lscel nga_lsel logistic modified_logistic c_logistic logistic_c lsif "
-    "lsif_halved lsifwc dskl barr lllr multiplet ranking_score ranking_margin costs LOSSES SCORE_LOSSES loss_named",
+    "lsif_clipped lsif_halved lsifwc dskl barr lllr multiplet ranking_score ranking_margin costs LOSSES SCORE_LOSSES loss_named",
     "rules": "MSPRT LogOdds FixedTime ProbabilityThreshold Patience Rule ThresholdRule Step leader bounds RULES rule_named",
     "evaluate": "sat_curve stopping_curve balanced_error mean_time hitting_times class_errors choose_rule earliness "
     "average_cost harmonic_mean mean_accuracy over_seeds least_threshold_for_error greatest_threshold_for_time "

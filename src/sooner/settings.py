@@ -36,12 +36,15 @@ SettingsDict: TypeAlias = dict[str, dict[str, Any]]
 
 LOSS_NAMES = (
     *("barr", "c_logistic", "cost_sensitive_lsel", "dskl", "lllr", "logistic", "logistic_c", "lscel", "lsel", "lsif"),
-    *("lsif_halved", "lsifwc", "modified_logistic", "modified_lsel", "multiplet", "nga_lsel", "ranking_margin"),
-    "ranking_score",
+    *("lsif_clipped", "lsif_halved", "lsifwc", "modified_logistic", "modified_lsel", "multiplet", "nga_lsel"),
+    *("ranking_margin", "ranking_score"),
 )
 """The names of `sooner.losses.LOSSES`; settings lie below the losses and may not ask them, so a test compares the two."""
 ENCODER_NAMES = ("dense", "convolution", "convolution_of_levels", "resnet_small", "resnet110")
 """Those of `sooner.models.encoders` that settings can name."""
+BATCH_NORMS = ("torch", "keras")
+DECOUPLED = ("adamw", "sgdw")
+"""The optimizers whose weight decay is apart from the gradient, and from the learning rate."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class ModelSettings:
         stem: of "pooling", how a frame becomes a map: "embedding", "convolution" or "pixels".
         reader: of "pooling", how its classifier halves height and width: "strided", or "pooled", which takes longer.
         moments: of "pooling" and "frames", the times of each series that a step of training looks at.
+        batch_norm: "torch" (eps 1e-5, momentum 0.1), or "keras" (eps 1e-3, momentum 0.01), which the paper's settings mean.
     """
 
     name: str = "recurrent"
@@ -80,6 +84,7 @@ class ModelSettings:
     stem: str = "embedding"
     reader: str = "strided"
     moments: int = 4
+    batch_norm: str = "torch"
 
     def __post_init__(self) -> None:
         _check_choice(self, "model.name", ("recurrent", "earliest", "pooling", "frames"))
@@ -96,6 +101,7 @@ class ModelSettings:
         _check_choice(self, "model.stem", ("embedding", "convolution", "pixels"))
         _check_choice(self, "model.reader", ("strided", "pooled"))
         _check_whole(self, "model.moments", 1, "It counts times of a series.")
+        _check_choice(self, "model.batch_norm", BATCH_NORMS)
 
 
 @dataclass(frozen=True)
@@ -104,8 +110,10 @@ class LossSettings:
 
     Args:
         weights: of each loss by its name in `sooner.losses`.
-        gamma: the weight of the constraint inside `lsifwc` and `barr`.
-        costs: of classes, for `cost_sensitive_lsel`: "uniform", "inverse_frequency" or "effective_number".
+        gamma: the weight of the constraint inside `lsifwc` and `barr`, which is a mean over each class; where it is summed over a
+            batch of B series, as in the published runs, the same gamma is B times as large here.
+        costs: of classes: "uniform", "inverse_frequency" or "effective_number". `cost_sensitive_lsel`, `nga_lsel` and
+            `c_logistic` take C_y, that of the true class; `lscel` and `logistic_c` take C_y / C_l for the rival l.
         beta: of "effective_number".
     """
 
@@ -128,14 +136,16 @@ class OptimizerSettings:
     Args:
         name: "adamw" and "sgdw" (weight decay apart from the gradient), or "rmsprop" (weight decay within it).
         lr: the learning rate.
-        weight_decay: how strongly weights are pulled to zero.
+        weight_decay: "adamw" and "sgdw" take this share off each weight at every step, times the factor of the schedule but
+            not times the learning rate; "rmsprop" adds it times the weight to the gradient. PyTorch's AdamW multiplies by
+            the learning rate: its 1e-4 at lr = 1e-3 is 1e-7 here, the default.
         momentum: of "sgdw"; the others go without.
         schedule: "constant", or "cosine" to let the learning rate fall to zero at the last iteration.
     """
 
     name: str = "adamw"
     lr: float = 1e-3
-    weight_decay: float = 1e-4
+    weight_decay: float = 1e-7
     momentum: float = 0.9
     schedule: str = "constant"
 

@@ -121,6 +121,17 @@ def lsif_halved(d: Set) -> Tensor:
     return d.pairs(term)
 
 
+def lsif_clipped(d: Set) -> Tensor:
+    def term(t, k, m):
+        def clipped(r):
+            return r[k, m].clamp(-35, 35)
+
+        square = _expected(d, m, t, lambda r: torch.exp(2 * clipped(r)))
+        return square - 2 * _expected(d, k, t, lambda r: torch.exp(clipped(r)))
+
+    return d.pairs(term)
+
+
 def _constraint(d: Set, t: int, k: int, m: int) -> Tensor:
     return (_expected(d, m, t, lambda r: torch.exp(r[k, m])) - 1).abs()
 

@@ -19,6 +19,7 @@ from sooner.losses.ratios import barr as barr
 from sooner.losses.ratios import dskl as dskl
 from sooner.losses.ratios import lllr as lllr
 from sooner.losses.ratios import lsif as lsif
+from sooner.losses.ratios import lsif_clipped as lsif_clipped
 from sooner.losses.ratios import lsif_halved as lsif_halved
 from sooner.losses.ratios import lsifwc as lsifwc
 from sooner.losses.windows import multiplet as multiplet
@@ -29,7 +30,7 @@ SCORE_LOSSES: Mapping[str, Callable[..., Scalar]] = {
     for loss in (
         *(lsel, modified_lsel, cost_sensitive_lsel, lscel, nga_lsel),
         *(logistic, modified_logistic, c_logistic, logistic_c),
-        *(lsif, lsif_halved, lsifwc, dskl, barr, lllr),
+        *(lsif, lsif_halved, lsif_clipped, lsifwc, dskl, barr, lllr),
         *(ranking_score, ranking_margin),
     )
 }

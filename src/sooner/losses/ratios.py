@@ -15,8 +15,10 @@ share of each class that still runs is taken from the batch, and the mean over m
 A class of which nobody runs any more takes no part.
 
 LSIF, LSIFwC and BARR hold the ratio itself: they overflow where scores differ by more than about 88 in float32 (44 for
-the squares), by definition, and are not clamped.
+the squares), by definition, and are not clamped; `lsif_clipped` is, and says so.
 """
+
+import math
 
 import torch
 from jaxtyping import Bool, Float
@@ -27,6 +29,9 @@ from sooner.losses.means import Batch, PerStep, batch_of
 from sooner.types import ArrayLike, Scalar
 
 PerClass = Float[Tensor, "time classes"]
+
+_CLIP = 35.0
+"""e^70 and its sums fit into float32."""
 
 
 def lsif(
@@ -50,6 +55,17 @@ def lsif_halved(
 ) -> Scalar:
     """Classical LSIF (Kanamori et al., 2009): sum (1/2) E_l[e^{2(s_k-s_l)}] - E_k[e^{s_k-s_l}]; minimal at the true ratio."""
     return _least_squares(batch_of(scores, labels, class_counts, lengths), square=0.5)
+
+
+def lsif_clipped(
+    scores: ArrayLike, labels: ArrayLike, *, class_counts: ArrayLike | None = None, lengths: ArrayLike | None = None
+) -> Scalar:
+    """LSIF as the paper ran it, not as it printed it: 2 `lsif_halved` on log-ratios s_k - s_l that are cut off at -35 and 35.
+
+    sum E_l[e^{2(s_k-s_l)}] - 2 E_k[e^{s_k-s_l}]: minimal at the true ratio, finite, and without a gradient beyond the limits.
+    """
+    batch = batch_of(scores, labels, class_counts, lengths)
+    return 2 * _least_squares(batch, square=0.5, limit=_CLIP)
 
 
 def lsifwc(
@@ -107,9 +123,9 @@ def lllr(
     return 2 * torch.where(live, terms, 0.0).sum() / len(batch.labels)
 
 
-def _least_squares(batch: Batch, *, square: float) -> Scalar:
+def _least_squares(batch: Batch, *, square: float, limit: float = math.inf) -> Scalar:
     pairs = _pairs(batch)
-    ahead = torch.where(pairs, batch.ahead, 0.0)
+    ahead = torch.where(pairs, batch.ahead, 0.0).clamp(-limit, limit)
     terms = torch.where(pairs, square * (2 * ahead).exp() - (-ahead).exp(), 0.0)
     return (_weights(batch) * terms.sum(dim=2)).sum()
 

@@ -77,9 +77,12 @@ def _bound(name: str, settings: LossSettings, class_counts: Costs) -> Callable[.
         return partial(loss, gamma=settings.gamma)
     if name == "cost_sensitive_lsel":
         return partial(loss, costs=_class_costs(settings, class_counts))
-    if name in ("lscel", "nga_lsel", "c_logistic", "logistic_c"):
+    if name in ("nga_lsel", "c_logistic"):
         by_class = _class_costs(settings, class_counts)
-        return partial(loss, costs=by_class[:, None] / by_class)  # M_l / M_k at inverse frequency
+        return partial(loss, costs=by_class[:, None].expand(-1, len(by_class)))  # C_y, whichever the rival
+    if name in ("lscel", "logistic_c"):
+        by_class = _class_costs(settings, class_counts)
+        return partial(loss, costs=by_class[:, None] / by_class)  # C_y / C_l: M_l / M_y at inverse frequency
     return loss
 
 
