@@ -10,12 +10,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import sooner
+from sooner import EarlyClassifier
+from sooner.errors import InvalidArgument
 from sooner.models import build_model
-from sooner.settings import settings_from_dict
+from sooner.settings import changed, settings_from_dict, to_dict
 from sooner.stream import Fleet
 from sooner.train import Examples, train
+from sooner.tune import Grid, SearchSpace
+from sooner.tune.study import _comparable, _identity
+from sooner.upgrade import recorded_settings
 
 HOME = Path(__file__).with_name("earlier")
 EXPECTED = json.loads((HOME / "expected.json").read_text())
@@ -60,6 +66,53 @@ def resumed(folder, settings):
     return train(model, training, validation, settings, folder=folder, resume=True)
 
 
-def test_a_run_that_was_cut_goes_on_as_it_began(tmp_path):
-    record = resumed(tmp_path, settings_from_dict(RUN))
+def test_a_run_that_was_cut_goes_on_as_it_began_if_its_decay_is_written_as_today(tmp_path):
+    record = resumed(tmp_path, changed(settings_from_dict(RUN), {"optimizer.weight_decay": 0.01 * 0.02}))
     np.testing.assert_allclose(np.array(record.history), EXPECTED["history"], rtol=1e-4)
+
+
+def test_a_run_is_not_resumed_with_the_number_that_now_means_another_decay(tmp_path):
+    with pytest.raises(InvalidArgument) as caught:
+        resumed(tmp_path, settings_from_dict(RUN))
+    assert str(caught.value) == (
+        "`optimizer.weight_decay` must be what the run in the folder has, got 0.01. "
+        "The run began with 0.0002; resume it so, or name another folder."
+    )
+
+
+def test_settings_in_a_model_file_keep_their_meaning(loaded):
+    assert loaded.settings_.optimizer.weight_decay == loaded.settings.optimizer.weight_decay == 2e-5  # 1e-3 at lr 0.02
+    assert loaded.settings_.model.batch_norm == "torch"
+    assert {norm.eps for norm in loaded.model_.modules() if isinstance(norm, nn.BatchNorm1d)} == {1e-5}
+
+
+def test_settings_of_today_are_left_as_they_are_and_rmsprop_means_what_it_meant():
+    today = to_dict(settings_from_dict(RUN))
+    assert recorded_settings(today) == settings_from_dict(RUN)
+    before = {**today, "model": {key: value for key, value in today["model"].items() if key != "batch_norm"}}
+    before["optimizer"] = {**today["optimizer"], "name": "rmsprop"}
+    assert recorded_settings(before).optimizer.weight_decay == 0.01
+
+
+def identity(settings, key, *, earlier):
+    """What a study notes; the version of these files had no batch_norm, and its decay was times the learning rate."""
+    found = _identity(settings, SearchSpace({key: Grid((1, 2))}))
+    if earlier:
+        del found["settings"]["model"]["batch_norm"]
+        found["settings"]["model"].pop("epsilon", None)
+        found["settings"]["optimizer"]["weight_decay"] /= settings.optimizer.lr
+    return found
+
+
+def test_a_study_goes_on_where_its_trials_can_be_compared_with_those_of_today():
+    settings = settings_from_dict(RUN)
+    today = identity(settings, "model.order", earlier=False)
+    assert _comparable(identity(settings, "model.order", earlier=True)) == today == _comparable(today)
+    assert _comparable(identity(settings, "optimizer.lr", earlier=True)) is None
+    rmsprop = changed(settings, {"optimizer.name": "rmsprop"})
+    assert _comparable(identity(rmsprop, "model.order", earlier=True)) is None
+
+
+def test_the_classifier_s_own_decay_is_what_it_was():
+    given = EarlyClassifier(model="recurrent", learning_rate=3e-3)._way(100).settings.optimizer
+    assert given.weight_decay == 3e-7  # 1e-4 times the learning rate

@@ -46,8 +46,8 @@ DOTTED = sorted(f"{table}.{key}" for table, keys in to_dict(Settings()).items() 
 MESSAGES = {
     "unknown key": (
         lambda: settings_from_dict({"model": {"hiden": 3}}),
-        "`key in [model]` must be one of 'activation', 'batch_norm', 'cell', 'encoder', 'epsilon', 'formula', 'hidden', 'moments', "
-        "'name', 'order', 'penalty', 'prior', 'reader', 'stem', 'width', got 'hiden'. "
+        "`key in [model]` must be one of 'activation', 'batch_norm', 'cell', 'encoder', 'epsilon', 'formula', 'hidden', "
+        "'moments', 'name', 'order', 'penalty', 'prior', 'reader', 'stem', 'width', got 'hiden'. "
         "Did you mean 'hidden'?",
     ),
     "unknown table": (

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 import small_training
 from small_training import PROCESS, SETTINGS, TRAINING, VALIDATION, linear
@@ -18,11 +17,10 @@ from sooner.errors import InvalidArgument, SoonerError, TrainingDiverged
 from sooner.evaluate import mean_accuracy
 from sooner.losses import dskl, lsel, multiplet
 from sooner.models.earliest import Earliest, annealed
-from sooner.settings import LossSettings, OptimizerSettings, changed
+from sooner.settings import LossSettings, changed
 from sooner.train import Examples, train
 from sooner.train.criterion import Criterion
 from sooner.train.examples import batch_indices
-from sooner.train.optimizers import SGDW, optimizer_for
 
 
 def weights_of(model):
@@ -279,28 +277,6 @@ def test_losses_with_options_of_their_own_can_be_trained(name, costs):
     batch = TRAINING.take(np.arange(30))
     judged = criterion(linear(), batch._replace(observations=batch.observations.float()))
     assert math.isfinite(float(judged.total.detach()))
-
-
-def test_sgdw_keeps_the_decay_out_of_the_velocity():
-    torch.manual_seed(0)
-    start, gradients = torch.randn(5), torch.randn(4, 5)
-    weight = nn.Parameter(start.clone())
-    optimizer = SGDW([weight], lr=0.1, momentum=0.9, decay=0.01)
-    expected, velocity = start.clone(), torch.zeros(5)
-    for gradient in gradients:
-        weight.grad = gradient.clone()
-        optimizer.step()
-        velocity = 0.9 * velocity + gradient
-        expected = expected - 0.1 * (velocity + 0.01 * expected)
-    torch.testing.assert_close(weight.detach(), expected)
-
-
-def test_rmsprop_has_its_decay_within_the_gradient():
-    weight = nn.Parameter(torch.ones(1))
-    optimizer = optimizer_for([weight], OptimizerSettings("rmsprop", lr=0.1, weight_decay=0.5))
-    weight.grad = torch.zeros(1)
-    optimizer.step()
-    torch.testing.assert_close(weight.detach(), torch.tensor([1 - 0.1 * 0.5 / math.sqrt(0.01 * 0.25)]))
 
 
 @pytest.mark.parametrize("name", ["adamw", "sgdw", "rmsprop"])

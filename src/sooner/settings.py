@@ -42,9 +42,6 @@ LOSS_NAMES = (
 """The names of `sooner.losses.LOSSES`; settings lie below the losses and may not ask them, so a test compares the two."""
 ENCODER_NAMES = ("dense", "convolution", "convolution_of_levels", "resnet_small", "resnet110")
 """Those of `sooner.models.encoders` that settings can name."""
-BATCH_NORMS = ("torch", "keras")
-DECOUPLED = ("adamw", "sgdw")
-"""The optimizers whose weight decay is apart from the gradient, and from the learning rate."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ class ModelSettings:
         _check_choice(self, "model.stem", ("embedding", "convolution", "pixels"))
         _check_choice(self, "model.reader", ("strided", "pooled"))
         _check_whole(self, "model.moments", 1, "It counts times of a series.")
-        _check_choice(self, "model.batch_norm", BATCH_NORMS)
+        _check_choice(self, "model.batch_norm", ("torch", "keras"))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from sooner.estimator.learning import HeldOut, Learned
 from sooner.models import Model, Rocket, build_model
 from sooner.rules.described import description, rule_described
 from sooner.sealed import Kind, seal, unseal
-from sooner.settings import ModelSettings, changed, settings_from_dict, to_dict
+from sooner.settings import ModelSettings, changed, to_dict
+from sooner.upgrade import recorded_settings
 
 if TYPE_CHECKING:
     from sooner.estimator.classifier import EarlyClassifier
@@ -85,14 +86,14 @@ def load(path: str | PathLike[str]) -> "EarlyClassifier":
     about, tensors = unseal(_kind(target), target.read_bytes())
     parameters = dict(about["parameters"])
     if parameters["settings"] is not None:
-        parameters["settings"] = settings_from_dict(parameters["settings"])
+        parameters["settings"] = recorded_settings(parameters["settings"])
     classifier = EarlyClassifier(**parameters)
     classes = np.array(about["classes"]["values"], dtype=about["classes"]["type"])
     model = _model(about["model"], len(classes))
     model.load_state_dict(_under("model.", tensors))
     held = HeldOut(*(tensors[f"held_out.{part}"] for part in ("scores", "labels", "lengths")))
     mean, scale = (tensors[f"standardizer.{part}"].numpy() for part in ("mean", "scale"))
-    settings = None if about["settings"] is None else settings_from_dict(about["settings"])
+    settings = None if about["settings"] is None else recorded_settings(about["settings"])
     standardizer = Standardizer(mean, scale, about["mask_channels"])
     learned = Learned(about["model_name"], model.eval(), settings, standardizer, held, about["training"])
     columns = None if about["columns"] is None else Columns(**about["columns"])
@@ -162,6 +163,7 @@ def _model(about: Mapping[str, Any], classes: int) -> Model:
             dilations=about["dilations"],
             thresholds=about["thresholds"],
         )
+    # A file without `batch_norm` has the one of its time, which is the default.
     return build_model(ModelSettings(**about["settings"]), features, classes, log_prior=np.zeros(classes))
 
 

@@ -20,6 +20,7 @@ from sooner.models import Model, PrefixScorer, Rocket, build_model
 from sooner.models.prefix import Classifier
 from sooner.settings import LossSettings, ModelSettings, OptimizerSettings, Settings, TrainingSettings, to_dict
 from sooner.types import FloatArray, Labels, Lengths, Scores
+from sooner.upgrade import decay_of_a_step
 
 if TYPE_CHECKING:
     from sooner.train import Examples
@@ -35,6 +36,8 @@ SMALL = 2000
 _LARGEST = 2**30
 _LOOKS, _PATIENCE = 50, 15
 """About so many looks at the held-out share in a training, and so many without a gain before it ends."""
+_DECAY = 1e-4
+"""Weight decay of a step, as a multiple of the learning rate."""
 _KEPT = 2000
 """So many held-out series are kept with a model, for later choices of a threshold."""
 
@@ -154,12 +157,13 @@ def recurrent_settings(
     size = as_whole(batch_size, name="batch_size", low=1, remedy="It is the number of series in a step.")
     size = min(size, max(8, series // 8))  # a step on all of a small set at once would learn little
     steps = epochs * max(1, series // size)
+    lr = OptimizerSettings(lr=learning_rate).lr  # checked there
     return Settings(
         ModelSettings(
             hidden=hidden, order="full" if isinstance(order, str) and order == "auto" else order, prior="corrected"
         ),
         LossSettings(weights=_weights_of(loss)),
-        OptimizerSettings(lr=learning_rate, schedule="cosine"),
+        OptimizerSettings(lr=lr, weight_decay=decay_of_a_step(_DECAY, lr), schedule="cosine"),
         TrainingSettings(
             batch_size=size,
             iterations=steps,

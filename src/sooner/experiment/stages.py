@@ -17,8 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-FORMAT = 1
-"""Part of every hash: raised when a change of the code makes stages of the past worth nothing."""
+FORMAT = 2
+"""Part of every hash: raised when a change of the code makes stages of the past worth nothing.
+
+2: weight decay apart from the learning rate, RMSprop with Keras's constants, Nesterov momentum, costs of single classes, EARLIEST
+that explores.
+"""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,7 @@
 """From settings to a model."""
 
+from torch import nn
+
 from sooner.errors import InvalidArgument
 from sooner.models.base import Model
 from sooner.models.convolutions import stage_widths
@@ -11,6 +13,9 @@ from sooner.models.recurrent import Recurrent
 from sooner.settings import ModelSettings
 from sooner.types import ArrayLike
 
+BATCH_NORMS = {"torch": (1e-5, 0.1), "keras": (1e-3, 0.01)}
+"""eps, and momentum in PyTorch's sense: the share of the newest batch in the remembered moments."""
+
 
 def build_model(
     settings: ModelSettings, features: tuple[int, ...], classes: int, *, log_prior: ArrayLike | None = None
@@ -18,8 +23,8 @@ def build_model(
     """The model that the settings describe, untrained.
 
     EARLIEST, pooling and frames take of the settings what they have: hidden, penalty and epsilon; moments; encoder, moments and
-    formula.
-    LSTM-s and LSTM-m are recurrent models with full memory; their losses make them what they are.
+    formula. LSTM-s and LSTM-m are recurrent models with full memory; their losses make them what they are. `batch_norm` is that
+    of all parts, the encoder's included.
 
     Args:
         settings: the `model` table.
@@ -33,7 +38,15 @@ def build_model(
     if settings.prior == "corrected" and log_prior is None:
         remedy = 'Give the log frequencies of the training set, or set model.prior to "kept".'
         raise InvalidArgument("log_prior", 'given where model.prior is "corrected"', "None", remedy)
-    prior = log_prior if settings.prior == "corrected" else None
+    model = _built(settings, features, classes, log_prior if settings.prior == "corrected" else None)
+    eps, momentum = BATCH_NORMS[settings.batch_norm]
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+            module.eps, module.momentum = eps, momentum
+    return model
+
+
+def _built(settings: ModelSettings, features: tuple[int, ...], classes: int, prior: ArrayLike | None) -> Model:
     if settings.name == "earliest":
         return Earliest(
             features,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sooner.errors import InvalidArgument
 from sooner.models.base import Model
@@ -88,7 +88,10 @@ def fingerprint(model: Model, classes: Sequence[Any]) -> str:
 
     A `PrefixScorer` has no weights: its checkpoints stand for them, with the calibration of each.
     """
-    about = [type(model).__qualname__, model.features, model.order, model.formula, list(map(repr, classes))]
+    # The eps of batch norm is no weight; only another one than PyTorch's is named, as snapshots of the past name none.
+    norms = (module.eps for module in model.modules() if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d))
+    unusual = sorted({eps for eps in norms if eps != 1e-5})
+    about = [type(model).__qualname__, model.features, model.order, model.formula, list(map(repr, classes)), *unusual]
     pieces = [json.dumps(about).encode(), *pieces_of(model.state_dict())]
     if isinstance(model, PrefixScorer):
         for point in model.fitted:

@@ -20,11 +20,12 @@ from lightning.pytorch.strategies import Strategy
 
 from sooner.errors import InvalidArgument
 from sooner.models.base import Model
-from sooner.settings import Settings, settings_from_dict, to_dict
+from sooner.settings import Settings, to_dict
 from sooner.train.callbacks import BEST, LAST, Bar, Checkpoints, Selection, Shown, Watch
 from sooner.train.examples import Source
 from sooner.train.record import Outcome, TrainingRecord, versions
 from sooner.train.trainee import Trainee, Validation, own_randomness
+from sooner.upgrade import recorded_settings
 
 _MAY_DIFFER = ("iterations", "patience", "device", "engine", "workers")
 _CHATTER = (
@@ -242,7 +243,7 @@ def _checkpoint(home: Path | None, settings: Settings, *, resume: bool) -> Path 
 def _began(last: Path) -> Settings:
     """The settings that a run began with."""
     try:
-        return settings_from_dict(torch.load(last, map_location="cpu", weights_only=True)["settings"])
+        return recorded_settings(torch.load(last, map_location="cpu", weights_only=True)["settings"])
     except (RuntimeError, UnpicklingError, EOFError, KeyError):
         remedy = f"Remove {LAST} to begin again, or put {BEST} in its place."
         raise InvalidArgument("folder", "the folder of a run", f"one whose {LAST} is damaged", remedy) from None

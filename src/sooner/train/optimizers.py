@@ -1,4 +1,16 @@
-"""The optimizers that settings can name."""
+"""The optimizers that settings can name, with the meaning that published settings have (TensorFlow's and its add-ons').
+
+======= ====================================================================================
+symbol  meaning
+======= ====================================================================================
+w, g    a weight, and the gradient of the loss
+lr, d   the learning rate and the weight decay of the settings
+f       the factor of the schedule at this step, 1 where it is constant
+======= ====================================================================================
+
+AdamW and SGDW: w <- w - f d w, then the step of the gradient; the learning rate does not enter the decay. RMSprop: g + d w
+takes the place of g.
+"""
 
 import math
 from collections.abc import Callable, Iterable
@@ -12,14 +24,20 @@ from sooner.settings import OptimizerSettings
 
 
 class SGDW(SGD):
-    """Stochastic gradient descent with momentum and decoupled weight decay (Loshchilov and Hutter, ICLR 2019).
+    """Stochastic gradient descent with Nesterov momentum and decoupled weight decay (Loshchilov and Hutter, ICLR 2019).
 
-    w <- w - lr * (velocity + decay * w): the decay never enters the velocity, and, as in torch's AdamW, it is scaled by
-    the learning rate.
+    v <- momentum v + g, then w <- w - lr (g + momentum v): the decay never enters the velocity. TensorFlow keeps lr v in
+    the place of v, which is the same as long as the learning rate stays.
+
+    Args:
+        parameters: the weights.
+        lr: the learning rate.
+        momentum: the share of the velocity that is kept; 0 for none.
+        decay: w <- w - lr decay w at each step: as in torch's AdamW it is a multiple of the learning rate.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], *, lr: float, momentum: float, decay: float) -> None:
-        super().__init__(parameters, lr=lr, momentum=momentum, weight_decay=0.0)
+        super().__init__(parameters, lr=lr, momentum=momentum, weight_decay=0.0, nesterov=momentum > 0)
         for group in self.param_groups:
             group["decay"] = decay
 
@@ -40,10 +58,14 @@ class SGDW(SGD):
 
 def optimizer_for(parameters: Iterable[nn.Parameter], settings: OptimizerSettings) -> Optimizer:
     """The optimizer of these settings."""
+    lr, decay = settings.lr, settings.weight_decay
+    # Both of them multiply the decay by the learning rate, which the schedule scales: (d / lr) (f lr) = f d.
+    share = decay / lr
     makers: dict[str, Callable[[], Any]] = {
-        "adamw": lambda: AdamW(parameters, lr=settings.lr, weight_decay=settings.weight_decay),
-        "sgdw": lambda: SGDW(parameters, lr=settings.lr, momentum=settings.momentum, decay=settings.weight_decay),
-        "rmsprop": lambda: RMSprop(parameters, lr=settings.lr, weight_decay=settings.weight_decay),
+        "adamw": lambda: AdamW(parameters, lr=lr, weight_decay=share),
+        "sgdw": lambda: SGDW(parameters, lr=lr, momentum=settings.momentum, decay=share),
+        # Keras's defaults; torch's are 0.99 and 1e-8.
+        "rmsprop": lambda: RMSprop(parameters, lr=lr, weight_decay=decay, alpha=0.9, eps=1e-7),
     }
     optimizer: Optimizer = makers[settings.name]()
     return optimizer

@@ -30,11 +30,12 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sooner.errors import InvalidArgument, NoTrialFinished, TrainingDiverged, UnknownName
 from sooner.inputs import as_whole
 from sooner.models.base import Model
-from sooner.settings import Settings, changed, to_dict, write_toml
+from sooner.settings import Settings, SettingsDict, changed, to_dict, write_toml
 from sooner.train import Source, Validation, train
 from sooner.train.record import versions
 from sooner.train.trainee import own_randomness
 from sooner.tune.space import SearchSpace
+from sooner.upgrade import of_before, recorded_settings
 
 MakeModel: TypeAlias = Callable[[Settings], Model]
 
@@ -275,7 +276,7 @@ def _study(
         load_if_exists=True,
     )
     known = study.user_attrs.get("searches")
-    if known is not None and known != identity:
+    if known is not None and _comparable(known) != identity:
         remedy = "Its trials cannot be compared with these: name another study."
         raise InvalidArgument("study", "a study of the same settings and space", repr(name), remedy)
     study.set_user_attr("searches", identity)
@@ -317,13 +318,26 @@ def _connected(url: str) -> RDBStorage:
 
 def _identity(settings: Settings, space: SearchSpace) -> dict[str, Any]:
     """What all trials of a study share, as the storage gives it back."""
+    axes = {key: vars(axis) for key, axis in space.axes.items()}
+    shared: dict[str, Any] = json.loads(json.dumps({"settings": _compared(settings), "space": axes}))
+    return shared
+
+
+def _compared(settings: Settings) -> SettingsDict:
     tables = to_dict(settings)
     for key in ("device", "engine", "workers"):  # each trial is trained by one process, wherever that is
         del tables["training"][key]
-    shared: dict[str, Any] = json.loads(
-        json.dumps({"settings": tables, "space": {k: vars(v) for k, v in space.axes.items()}})
-    )
-    return shared
+    return tables
+
+
+def _comparable(known: dict[str, Any]) -> dict[str, Any] | None:
+    """What the trials of a study share, in today's meaning; None where that differs from trial to trial."""
+    tables = known["settings"]
+    # Trials of an earlier version scaled the weight decay by their own learning rate, and other optimizers were others.
+    alike = tables["optimizer"]["name"] == "adamw" and not any(key.startswith("optimizer.") for key in known["space"])
+    if of_before(tables) and not alike:
+        return None
+    return {**known, "settings": _compared(recorded_settings(tables))}
 
 
 def has_room(study: optuna.Study, budget: int) -> bool:
