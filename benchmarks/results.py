@@ -29,7 +29,7 @@ class Order(NamedTuple):
 
 
 _BASELINES = ("NP test", "LSTM-s", "LSTM-m", "EARLIEST 1e-2", "EARLIEST 1e2", "EARLIEST 1e-4")
-_LOSSES = ("Logistic", "LLLR", "BARR", "DSKL", "LSIFwC", "LSIF")
+_LOSSES = ("Logistic", "LLLR", "BARR", "DSKL", "LSIFwC", "LSIF", "LSIF, as run", "LSIF, as printed")
 ORDERS = {
     "sat_nmnist_h": Order("MSPRT-TANDEM", _BASELINES, tuple(range(2, 14)), slack=False),
     "sat_nmnist_100f": Order("MSPRT-TANDEM", _BASELINES, tuple(range(2, 51)), slack=False),

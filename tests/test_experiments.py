@@ -103,7 +103,7 @@ def test_models_have_the_published_numbers_of_parameters(name):
 @pytest.mark.parametrize("table", TABLES)
 def test_every_row_of_a_published_table_meets_a_model_and_a_time(table):
     plan = plan_of(TABLES[table])
-    models = {each.name for each in plan.contenders}
+    models = {each.published or each.name for each in plan.contenders}
     for model, rows in published(table).items():
         assert model in models
         # EARLIEST has a single point, at a mean time of its own.
@@ -170,6 +170,46 @@ def test_digits_have_the_paper_s_encoder_and_videos_have_none(name):
     else:
         assert (plan.encoder.model.encoder, plan.encoder.model.width) == ("resnet110", 128)
         assert plan.encoder.model.moments == HORIZONS[plan.data.set]
+
+
+@each_profile
+@each_plan
+def test_the_paper_s_parts_have_keras_s_batch_norm_and_ours_have_torch_s(name, profile):
+    plan = plan_of(name, profile)
+    for each in trained(plan):
+        if each.settings.model.name != "earliest":  # which has none
+            assert each.settings.model.batch_norm == ("keras" if each in of_the_paper(plan) else "torch")
+    if plan.encoder is not None:
+        ours = plan.encoder.model.encoder != "resnet110"
+        assert plan.encoder.model.batch_norm == ("torch" if ours else "keras")
+
+
+@each_plan
+def test_our_own_models_and_encoders_decay_as_they_did_when_pytorch_s_meaning_was_theirs(name):
+    for plan in (plan_of(name), plan_of(name, "cpu")):
+        for each in trained(plan):
+            if each not in of_the_paper(plan):
+                optimizer = each.settings.optimizer
+                assert (optimizer.name, optimizer.weight_decay) == ("adamw", pytest.approx(1e-4 * optimizer.lr))
+        if plan.encoder is not None:
+            optimizer, published = plan.encoder.optimizer, plan.encoder.model.encoder == "resnet110"
+            assert optimizer.weight_decay == pytest.approx(1e-5 * (1 if published else optimizer.lr))
+
+
+def test_gammas_of_losses_that_were_summed_over_the_batch_are_times_its_size():
+    plan = plan_of("losses_nmnist_h")
+    for model, gamma in {"LSIFwC": 1e-4, "BARR": 1e-3}.items():
+        each = plan.contender(model)
+        assert each.settings.loss.gamma == pytest.approx(gamma * each.settings.training.batch_size)
+        grid = [1e-4 * 500, 1e-3 * 500, 1e-2 * 500, 1.0 * 500, 10.0 * 500]
+        assert each.search.axes["loss.gamma"].values == pytest.approx(tuple(grid))
+
+
+def test_lsif_is_compared_as_it_was_run_and_as_it_was_printed():
+    plan = plan_of("losses_nmnist_h")
+    run, printed = (plan.contender(f"LSIF, as {how}") for how in ("run", "printed"))
+    assert (run.published, printed.published) == ("LSIF", "")
+    assert (set(run.settings.loss.weights), set(printed.settings.loss.weights)) == ({"lsif_clipped"}, {"lsif"})
 
 
 @each_profile

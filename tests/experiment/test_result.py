@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from sooner.errors import UnknownName
 from sooner.evaluate import balanced_error, sat_curve, stopping_curve
 from sooner.experiment import Result, Work, result_of
 from sooner.experiment.published import published
@@ -322,6 +323,16 @@ def test_the_record_says_what_was_run_and_what_was_published(small):
     assert record["encoder_minutes"] >= 0
     assert record["machine"]["cores"] >= 1
     assert replace(small.result, plan=replace(small.plan, published="")).published == {}
+
+
+def test_published_rows_of_another_name_stand_beside_the_model_they_belong_to(small):
+    *rest, pooling = small.plan.contenders
+    plan = replace(small.plan, contenders=(*rest, replace(pooling, published="LSTM-s")))
+    found = replace(small.result, plan=plan).published
+    assert found["pooling"] == published("sat_nmnist_h")["LSTM-s"]
+    assert "LSTM-s" not in found
+    with pytest.raises(UnknownName, match=r"^`models.pooling.published` must be one of .*, got 'LSTM-z'"):
+        replace(small.plan, contenders=(*rest, replace(pooling, published="LSTM-z")))
 
 
 def test_best_validations_and_sizes_are_those_of_the_trainings(small):

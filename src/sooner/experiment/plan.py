@@ -88,6 +88,7 @@ class Contender:
         masks: "fixed", or "redrawn" in every epoch of training (of sets that are made on the fly).
         rule: "msprt", "fixed_time", or "halting" for the model's own statistic.
         validation: how many series of the validation set it is judged by while it is trained, or "all".
+        published: its name in the published table, where that is another one.
         scores_of: the model whose training and scores it shares, so that only the rule is its own; "" for none.
         search: where tuning would look for better settings.
     """
@@ -98,6 +99,7 @@ class Contender:
     masks: str = "fixed"
     rule: str = "msprt"
     validation: Share = "all"
+    published: str = ""
     scores_of: str = ""
     search: SearchSpace | None = field(default=None, hash=False)
 
@@ -168,8 +170,10 @@ class Plan:
                 raise InvalidArgument(key, "a list of mean times", repr(getattr(self, key)), remedy)
         for time in (*self.times, *self.headline_times, *(time for _, time in self.phases)):
             as_number(time, name="times", low=1.0, remedy="A mean time is at least 1.")
-        if self.published:
-            published(self.published)
+        rows = published(self.published) if self.published else {}
+        for each in self.contenders:
+            if each.published and each.published not in rows:
+                raise UnknownName(f"models.{each.name}.published", each.published, rows)
         for each in self.contenders:
             if each.masks == "redrawn" and self.data.set in VIDEO_SETS:
                 remedy = "Features of videos are what they are."

@@ -100,8 +100,10 @@ class Result:
 
     @property
     def published(self) -> Mapping[str, tuple[PublishedRow, ...]]:
-        """The paper's rows, by the name of the model."""
-        return published(self.plan.published) if self.plan.published else {}
+        """The paper's rows, by the name of the model in the plan."""
+        named = {each.published: each.name for each in self.plan.contenders if each.published}
+        found = published(self.plan.published) if self.plan.published else {}
+        return {named.get(name, name): rows for name, rows in found.items()}
 
     def errors(self, name: str, time: float) -> FloatArray:
         """The error in percent at a mean time, of each seed whose curve reaches it."""
