@@ -18,3 +18,12 @@ def pytest_collection_modifyitems(items):
         if item.get_closest_marker("ray"):
             item.add_marker(pytest.mark.xdist_group(item.module.__name__))
     items.sort(key=lambda item: item.get_closest_marker("ray") is None)
+
+
+@pytest.fixture(scope="session")
+def bfloat16():
+    """For tests that multiply in bfloat16 by themselves: where this CPU cannot, they are left out."""
+    from sooner.bfloat16 import bfloat16_support
+
+    if not bfloat16_support().works:
+        pytest.skip(str(bfloat16_support()))

@@ -1,4 +1,4 @@
-"""Every exception that sooner raises on purpose.
+"""Every exception that sooner raises on purpose, and its warnings.
 
 A message names the argument, what was expected, what came, and what to do about it.
 """
@@ -144,6 +144,10 @@ class FilesFailed(SoonerError, RuntimeError):
             "run it again."
         )
         self.failed = tuple(failed)
+
+
+class PrecisionChanged(UserWarning):
+    """A training computes in another precision than its settings ask for; the message says why, and what helps."""
 
 
 class UnreachableCluster(SoonerError, ConnectionError):

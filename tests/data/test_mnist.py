@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import os
 import subprocess
 import tarfile
 import zipfile
@@ -167,7 +168,7 @@ def test_an_interruption_leaves_nothing_half_written(monkeypatch, tmp_path, mome
 
     _use(monkeypatch, good=_good)
     with monkeypatch.context() as patch:
-        patch.setattr(mnist.os, moment, stop)
+        patch.setattr(os, moment, stop)
         with pytest.raises((KeyboardInterrupt, OSError)):
             mnist.fetch(tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -264,6 +264,7 @@ class TestOtherModels:
         clf = EarlyClassifier(model="recurrent", settings=settings).fit(x, y)
         assert clf.settings_.model.hidden == 5
         assert clf.training_["steps"] == 3
+        assert (clf.training_["precision"], clf.training_["precision_note"]) == ("32", "")
 
 
 class TestWeightsAndGroups:

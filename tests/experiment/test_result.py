@@ -199,6 +199,7 @@ def test_rows_of_two_series_can_be_followed_by_hand(small, tmp_path):
         Row(3, math.inf, 3.0, 0.0, (0, 0), (1, 1)),
     )
     assert (outcome.seed, outcome.training_minutes, outcome.parameters) == (0, 1.5, 7)
+    assert outcome.precision_note == ""  # stages of earlier versions say nothing of it
     assert (result.classes, result.encoder_minutes) == (2, None)
 
 
@@ -343,6 +344,10 @@ def test_best_validations_and_sizes_are_those_of_the_trainings(small):
         assert told["best_validation"] == left["best"]
         assert told["parameters"] == left["parameters"] > 0
         assert told["training_minutes"] == round(left["training_seconds"] / 60, 2)
+        # On a machine without bfloat16, `pooling` is trained in float32; that must be in the record.
+        as_asked = left["precision"] == left["settings"]["training"]["precision"]
+        assert told.get("precision_note", "") == left["precision_note"]
+        assert (left["precision_note"] == "") == as_asked
 
 
 def test_an_infinite_threshold_is_a_word(small):

@@ -213,6 +213,7 @@ def test_a_second_way_back_is_refused_in_words():
         value.backward()
 
 
+@pytest.mark.usefixtures("bfloat16")
 @pytest.mark.parametrize("cell", ["peephole", "lstm", "gru"])
 def test_mixed_precision_reaches_the_encoder_and_spares_the_integrator(cell):
     model = Recurrent((3,), 4, hidden=5, order=2, cell=cell, encoder=Dense((3,), width=7))

@@ -1,15 +1,16 @@
 """The command line: thin verbs over the library."""
 
 import sys
+import warnings
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from sooner.cli import bench, data, demo, evaluate, reproduce, score, stream, threshold, train, tune
-from sooner.errors import FilesFailed, SoonerError
+from sooner.errors import FilesFailed, PrecisionChanged, SoonerError
 
 app = typer.Typer(
     name="sooner",
@@ -26,11 +27,23 @@ app.add_typer(data.app, name="data")
 
 def main() -> None:
     """Run the command line; what sooner raises on purpose becomes one sentence and exit code 2, or 1 where most is done."""
+    warnings.showwarning = _show_warning
     try:
         app()
     except (SoonerError, OSError) as error:
         Console(stderr=True).print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
         sys.exit(1 if isinstance(error, FilesFailed) else 2)
+
+
+_usual = warnings.showwarning
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **rest: Any) -> None:
+    """One sentence for what sooner warns of; where in the code it was raised is of no use here."""
+    if issubclass(category, PrecisionChanged):
+        Console(stderr=True).print(Text.assemble(("warning: ", "bold yellow"), str(message)), soft_wrap=True)
+    else:
+        _usual(message, category, *place, **rest)
 
 
 @app.callback(invoke_without_command=True)

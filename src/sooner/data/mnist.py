@@ -10,7 +10,6 @@ import hashlib
 import http.client
 import importlib.util
 import io
-import os
 import shutil
 import subprocess
 import sys
@@ -29,6 +28,7 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
+from sooner.cache import cache_folder, write_whole
 from sooner.errors import FetchFailed, InvalidArgument
 from sooner.types import Labels
 
@@ -82,9 +82,7 @@ class Mnist(NamedTuple):
 
 def cache_directory() -> Path:
     """Where files are kept if the user gives no directory: `sooner/mnist` in XDG_CACHE_HOME, or in ~/.cache."""
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # The XDG specification: a relative path is to be ignored.
-    return (base if base.is_absolute() else Path.home() / ".cache") / "sooner" / "mnist"
+    return cache_folder("mnist")
 
 
 def is_there(directory: str | Path | None = None) -> bool:
@@ -138,7 +136,7 @@ def _drain(label: str, source: Source, wanted: list[str], folder: Path, tell: Pr
         if hashlib.sha256(content).hexdigest() != SHA256[name]:
             return [f"{label}: another {name} (its sha256 differs)"]
         tell(f"writing {name}", len(content), len(content))
-        _write(folder / name, content)
+        write_whole(folder / name, content)
         wanted.remove(name)
     return reasons or [f"{label}: not there"]
 
@@ -146,7 +144,7 @@ def _drain(label: str, source: Source, wanted: list[str], folder: Path, tell: Pr
 def _answers(
     label: str, source: Source, wanted: Sequence[str], folder: Path, tell: Progress, reasons: list[str]
 ) -> Iterator[tuple[str, bytes]]:
-    # Only what the source itself does is forgiven: a full disk under `_write` is no reason to ask elsewhere.
+    # Only what the source itself does is forgiven: a full disk under `write_whole` is no reason to ask elsewhere.
     try:
         yield from source(wanted, folder, tell)
     except _FAILURES as error:
@@ -258,21 +256,6 @@ def _from_idx(content: bytes) -> Tensor:
 
 def _is_whole(path: Path, name: str) -> bool:
     return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == SHA256[name]
-
-
-def _write(path: Path, content: bytes) -> None:
-    """All or nothing: a temporary name until the last byte is on the disk; whatever interrupts removes it."""
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)  # mkstemp keeps a file to its owner; caches are shared
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _sweep(folder: Path) -> None:

@@ -275,6 +275,7 @@ def _train(
         "best": best,
         "steps": record.steps,
         "seconds": record.seconds,
+        **record.precision.to_dict(),
         "versions": dict(record.versions),
     }
 

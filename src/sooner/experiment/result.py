@@ -67,7 +67,8 @@ class Sampled:
 class Outcome:
     """One trial: a row for each mean time that its curve reaches, and the minutes that its training took.
 
-    `sampled` is there where the model halts by itself.
+    `sampled` is there where the model halts by itself. `precision_note` says why the training was in another precision than its
+    settings ask for; it is empty where it was not.
     """
 
     seed: int
@@ -77,6 +78,7 @@ class Outcome:
     parameters: int
     settings: Mapping[str, Any] = field(default_factory=dict)
     sampled: Sampled | None = None
+    precision_note: str = ""
 
 
 class SampledMean(NamedTuple):
@@ -232,8 +234,9 @@ def _outcome(trial: Trial, times: list[float], work: Path) -> Outcome:
     training = trial.training.outcome(work)
     assert training is not None
     minutes = round(training["training_seconds"] / 60, 2)
+    note = training.get("precision_note", "")  # stages of the past have none
     about = training["best"], training["parameters"], training["settings"]
-    return Outcome(trial.seed, tuple(rows), minutes, *about, sampled)
+    return Outcome(trial.seed, tuple(rows), minutes, *about, sampled, note)
 
 
 def _row(
@@ -289,8 +292,9 @@ def _brief(outcome: Outcome) -> dict[str, Any]:
     errors = {f"{row.asked:g}": row.error for row in outcome.rows}
     best = {key: value if np.isfinite(value) else None for key, value in outcome.best.items()}
     about = {"seed": outcome.seed, "training_minutes": outcome.training_minutes, "parameters": outcome.parameters}
+    note = {"precision_note": outcome.precision_note} if outcome.precision_note else {}
     sampled = {} if outcome.sampled is None else {"sampled": asdict(outcome.sampled)}
-    return {**about, "best_validation": best, "errors": errors, **sampled}
+    return {**about, **note, "best_validation": best, "errors": errors, **sampled}
 
 
 def _cores() -> int:

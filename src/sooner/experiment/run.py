@@ -318,6 +318,7 @@ def _trained(
         "settings": to_dict(settings),
         "best": record.best._asdict(),
         "training_seconds": record.seconds,
+        **record.precision.to_dict(),
         "versions": dict(record.versions),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
     }

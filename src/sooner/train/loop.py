@@ -1,5 +1,6 @@
 """Training: `train` and what it needs of Lightning."""
 
+import functools
 import logging
 import signal
 import threading
@@ -18,11 +19,13 @@ from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from lightning.pytorch.strategies import Strategy
 
+from sooner.bfloat16 import refuse_bfloat16
 from sooner.errors import InvalidArgument
 from sooner.models.base import Model
 from sooner.settings import Settings, to_dict
 from sooner.train.callbacks import BEST, LAST, Bar, Checkpoints, Selection, Shown, Watch
 from sooner.train.examples import Source
+from sooner.train.precision import Precision, precision_on, warn_of
 from sooner.train.record import Outcome, TrainingRecord, versions
 from sooner.train.trainee import Trainee, Validation, own_randomness
 from sooner.upgrade import recorded_settings
@@ -72,7 +75,10 @@ def train(
 
         outcome = fit_together(task, verbose=verbose, watch=watch)
     else:
-        outcome = fit(task, last, lambda selection: _beside(selection, settings, verbose=verbose, watch=watch))
+        precision = precision_on(accelerator_for(settings), settings)
+        warn_of(precision)
+        beside = functools.partial(_beside, settings=settings, verbose=verbose, watch=watch)
+        outcome = fit(task, last, beside, precision)
     model.load_state_dict(outcome.weights)
     model.to(device).eval()
     record = _record(settings, outcome)
@@ -96,6 +102,7 @@ def fit(
     task: Task,
     last: Path | None,
     beside: Callable[[Selection], list[Callback]],
+    precision: Precision,
     *,
     strategy: Strategy | Literal["auto"] = "auto",
     environment: ClusterEnvironment | None = None,
@@ -106,16 +113,19 @@ def fit(
         task: the model is left with the weights of the last step.
         last: the checkpoint to go on from.
         beside: callbacks that hear of a validation after it was noted and saved.
+        precision: the same for all workers.
         strategy: Lightning's, for several workers.
         environment: where Lightning learns who they are.
     """
+    if accelerator_for(task.settings) == "cpu":
+        refuse_bfloat16(task.model, "model")
     selection = Selection(task.settings.training)
     callbacks: list[Callback] = [selection]
     if task.home is not None:
         callbacks.append(Checkpoints(task.home, selection))
     trainee = Trainee(task.model, task.training, task.validation, task.settings)
     with own_randomness(), _quiet(), _interruptible():
-        trainer = _trainer(task, last, [*callbacks, *beside(selection)], strategy, environment)
+        trainer = _trainer(task, last, [*callbacks, *beside(selection)], precision, strategy, environment)
         task.model.train()
         trainer.fit(trainee, ckpt_path=last, weights_only=True)
     assert selection.best is not None
@@ -126,6 +136,7 @@ def fit(
         steps=trainer.global_step,
         seconds=round(selection.seconds, 3),
         device=trainer.strategy.root_device.type,
+        precision=precision,
     )
 
 
@@ -139,6 +150,7 @@ def _record(settings: Settings, outcome: Outcome) -> TrainingRecord:
         seconds=outcome.seconds,
         device=outcome.device,
         versions=versions(),
+        precision=outcome.precision,
     )
 
 
@@ -157,17 +169,17 @@ def _trainer(
     task: Task,
     last: Path | None,
     callbacks: list[Callback],
+    precision: Precision,
     strategy: Strategy | Literal["auto"],
     environment: ClusterEnvironment | None,
 ) -> Trainer:
     training = task.settings.training
-    accelerator = _accelerator(task.settings)
     return Trainer(
-        accelerator=accelerator,
+        accelerator=accelerator_for(task.settings),
         devices=1,
         strategy=strategy,
         plugins=environment,
-        precision=precision_on(accelerator, task.settings),
+        precision=precision.in_lightning,
         logger=_loggers(task.home, last),
         callbacks=callbacks,
         max_epochs=-1,
@@ -183,7 +195,8 @@ def _trainer(
     )
 
 
-def _accelerator(settings: Settings) -> str:
+def accelerator_for(settings: Settings) -> str:
+    """The device of the settings, as Lightning calls it; one that this machine lacks is refused."""
     asked = settings.training.device
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if asked == "auto":
@@ -192,17 +205,6 @@ def _accelerator(settings: Settings) -> str:
         remedy = '"auto" takes what there is.'
         raise InvalidArgument("training.device", "a device of this machine", repr(asked), remedy)
     return asked
-
-
-def precision_on(accelerator: str, settings: Settings) -> Literal["32-true", "bf16-mixed", "16-mixed"]:
-    """The precision of the settings as Lightning calls it; not every device has every one."""
-    asked = settings.training.precision
-    if asked == "16-mixed":
-        if accelerator == "cpu":
-            remedy = "Half precision needs a GPU."
-            raise InvalidArgument("training.precision", "'32' or 'bf16-mixed' on a CPU", repr(asked), remedy)
-        return "16-mixed"
-    return "bf16-mixed" if asked == "bf16-mixed" else "32-true"
 
 
 def _loggers(home: Path | None, last: Path | None) -> list[Logger] | Literal[False]:

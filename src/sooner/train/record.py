@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from sooner.settings import Settings, to_dict
+from sooner.train.precision import Precision
 from sooner.train.trainee import StateDict, Validation
 
 
@@ -21,6 +22,7 @@ class Outcome(NamedTuple):
     steps: int
     seconds: float
     device: str
+    precision: Precision
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,8 @@ class TrainingRecord:
     """Settings, seed, versions and numbers of one run.
 
     `best` is the first validation with the highest metric, whose weights the model has; `history` are all of them, and
-    `steps` is where the run ended. `seconds` counts all resumptions.
+    `steps` is where the run ended. `seconds` counts all resumptions. `precision` is the one that was really used, since the last
+    resumption, which need not be the one of the settings.
     """
 
     settings: Settings
@@ -39,13 +42,15 @@ class TrainingRecord:
     seconds: float
     device: str
     versions: Mapping[str, str] = field(hash=False)
+    precision: Precision = field(default=Precision("32"))
 
     def to_json(self) -> str:
         """The record as JSON; a loss that overflowed is null."""
         best, *history = (_plain(found) for found in (self.best, *self.history))
         numbers = {"best": best, "history": history, "steps": self.steps, "seconds": self.seconds}
         about = {"settings": to_dict(self.settings), "seed": self.seed, "device": self.device}
-        return json.dumps({**about, "versions": dict(self.versions), **numbers}, indent=2, allow_nan=False)
+        about = {**about, **self.precision.to_dict(), "versions": dict(self.versions)}
+        return json.dumps({**about, **numbers}, indent=2, allow_nan=False)
 
 
 def versions() -> dict[str, str]:

@@ -26,7 +26,8 @@ from sooner.cluster import RETRIES, connected
 from sooner.errors import InvalidArgument, SoonerError, WorkersLost
 from sooner.settings import Settings
 from sooner.train.callbacks import LAST, Bar, Selection
-from sooner.train.loop import Task, fit, precision_on
+from sooner.train.loop import Task, accelerator_for, fit
+from sooner.train.precision import Precision, precision_on, refuse_half_on_cpu, warn_of
 from sooner.train.record import Outcome
 from sooner.train.trainee import Trainee, Validation
 
@@ -123,7 +124,7 @@ def settings_there(ray: Any, settings: Settings, workers: int) -> Settings:
         got = f"{asked!r} for {workers} worker(s) where the cluster has {gpus} GPU(s)"
         raise InvalidArgument("training.device", "one that every worker has", got, '"auto" takes what there is.')
     device = asked if asked != "auto" else "cuda" if gpus >= workers else "cpu"
-    precision_on(device, settings)
+    refuse_half_on_cpu(device, settings)
     return replace(settings, training=replace(settings.training, device=device))
 
 
@@ -165,8 +166,14 @@ def _work(job: dict[str, Any]) -> bytes | None:
     try:
         task = ray.get(job["task"])
         environment = RayLightningEnvironment()
-        last = _agreed(task.home)
-        outcome = fit(task, last, lambda kept: [_Relay(news, kept)], strategy=RayDDPStrategy(), environment=environment)
+        last, precision = _agreed(task.home), _agreed_precision(task.settings)
+        if precision.note and torch.distributed.get_rank() == 0:
+            news.put(pickle.dumps(precision))
+
+        def beside(kept: Selection) -> list[Callback]:
+            return [_Relay(news, kept)]
+
+        outcome = fit(task, last, beside, precision, strategy=RayDDPStrategy(), environment=environment)
     except Exception as error:
         if _final(error):
             news.put(pickle.dumps(error))
@@ -184,6 +191,17 @@ def _agreed(home: Path | None) -> Path | None:
     found = [(home / LAST).exists()]
     torch.distributed.broadcast_object_list(found, src=0)
     return home / LAST if found[0] else None
+
+
+def _agreed_precision(settings: Settings) -> Precision:
+    """The precision of all workers: each tries its own CPU, and if bfloat16 fails on one of them, all use float32.
+
+    Gradients of two precisions must not be averaged, and float32 is what every machine has.
+    """
+    own = precision_on(accelerator_for(settings), settings)
+    found: list[Precision] = [own] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(found, own)
+    return next((each for each in found if each.note), own)
 
 
 def _final(error: Exception) -> bool:
@@ -240,6 +258,9 @@ class _Told:
     def _tell(self, news: Any) -> None:
         if isinstance(news, Exception):
             raise news
+        if isinstance(news, Precision):
+            warn_of(news)
+            return
         found, best = news
         if self._bar is not None:
             self._bar.move(found.step)

@@ -27,6 +27,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from sooner.bfloat16 import refuse_bfloat16
 from sooner.data.video.frames import VIEWS, Fault, Frames, Images, View, decoded, pyav
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.inputs import as_whole
@@ -128,6 +129,7 @@ def extract_features(
     if dtype not in _NUMBERS:
         raise UnknownName("dtype", dtype, _NUMBERS)
     pyav()
+    refuse_bfloat16(backbone, "backbone")
     view = View() if view is None else view
     with _evaluating(backbone):
         said = _description(backbone, view, dtype)

@@ -1,0 +1,207 @@
+"""The trial of bfloat16, in a child process: some virtual machines report AMX and kill the process that uses it.
+
+A child that dies or disagrees with float32 means that bfloat16 is not used. A second child then tries the instruction set
+below AMX. oneDNN reads that choice once, at the first product of a process (torch 2.13: setting the variable after a
+product in float32 changes nothing), so a process that has begun cannot be helped any more: it is told which variable to set.
+"""
+
+import functools
+import hashlib
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sooner.bfloat16.trial import DISAGREES
+from sooner.cache import cache_folder, write_whole
+from sooner.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from torch import nn
+
+_VARIABLE, _LOWER = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16"
+_TRIAL = Path(__file__).with_name("trial.py")
+_TIMEOUT = 120.0  # seconds; nearly all of them are for the import of torch on a busy machine
+_FORMAT = 1  # part of the cache key: raised when the trial changes
+# What a processor does to a process. Any other end (memory, a user's signal, an exception) tells nothing about bfloat16.
+_FAULTS = {getattr(signal, name, None) for name in ("SIGILL", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGABRT", "SIGTRAP")}
+
+
+@dataclass(frozen=True)
+class Support:
+    """What the trial of bfloat16 on this CPU has shown.
+
+    Args:
+        works: whether bfloat16 may be used in this process.
+        fault: what the trial did instead of agreeing with float32.
+        remedy: environment variable with which it works, or empty.
+    """
+
+    works: bool
+    fault: str = ""
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        """What happened and what helps, in one or two sentences.
+
+        >>> print(Support(False, "was killed by SIGILL", "ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16"))
+        A trial of bfloat16 on this CPU was killed by SIGILL. It works with ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in the \
+environment before Python starts.
+        """
+        if self.works:
+            return "bfloat16 works on this CPU."
+        remedy = f" It works with {self.remedy} in the environment before Python starts." if self.remedy else ""
+        return f"A trial of bfloat16 on this CPU {self.fault}.{remedy}"
+
+
+class _Trial(NamedTuple):
+    """Whether a child got through, what it did otherwise, and whether it would do so again."""
+
+    works: bool
+    fault: str = ""
+    conclusive: bool = True
+
+
+@functools.cache
+def bfloat16_support() -> Support:
+    """Whether products in bfloat16 work on this CPU.
+
+    The first call on a machine takes some seconds. The answer is kept in the user's cache, by CPU, system, version of torch
+    and oneDNN's instruction set, and within a process it stays what it was.
+    """
+    identity = _identity()
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    try:
+        file = cache_folder("bfloat16") / f"{digest[:16]}.json"
+    except RuntimeError:  # a user without a home folder
+        return _probed()[0]
+    known = _read(file, identity)
+    if known is not None:
+        return known
+    with _alone(file.with_suffix(".lock")):
+        known = _read(file, identity)  # another process may have found out meanwhile
+        if known is not None:
+            return known
+        found, conclusive = _probed()
+        if conclusive:
+            _write(file, identity, found)
+        return found
+
+
+def refuse_bfloat16(module: "nn.Module", name: str) -> None:
+    """Refuse a module with bfloat16 weights on a CPU where bfloat16 does not work.
+
+    Args:
+        module: whatever is about to be run.
+        name: of the argument it came in by.
+    """
+    import torch
+
+    weights = (weight for weight in module.parameters() if weight.dtype == torch.bfloat16)
+    if any(weight.device.type == "cpu" for weight in weights) and not bfloat16_support().works:
+        remedy = f"{bfloat16_support()} Or convert it: `{name}.float()`."
+        raise InvalidArgument(name, "in float32 on this CPU", "weights in bfloat16", remedy)
+
+
+def _probed() -> tuple[Support, bool]:
+    """What one or two children have shown, and whether they would show it again."""
+    first = _tried({})
+    if first.works:
+        return Support(True), True
+    second = _tried({_VARIABLE: _LOWER})
+    remedy = f"{_VARIABLE}={_LOWER}" if second.works else ""
+    return Support(False, first.fault, remedy), first.conclusive and second.conclusive
+
+
+def _tried(change: Mapping[str, str]) -> _Trial:
+    """The trial in a fresh interpreter whose environment has this change."""
+    # -P: the folder of the trial must not come before the standard library.
+    command = [sys.executable, "-P", str(_TRIAL)]
+    nowhere = subprocess.DEVNULL
+    try:
+        code = subprocess.call(
+            command, env={**os.environ, **change}, timeout=_TIMEOUT, stdin=nowhere, stdout=nowhere, stderr=nowhere
+        )
+    except subprocess.TimeoutExpired:
+        return _Trial(False, f"did not end within {_TIMEOUT:g} seconds", conclusive=False)
+    except OSError as error:
+        return _Trial(False, f"could not be started ({error.strerror})", conclusive=False)
+    if code == DISAGREES:
+        return _Trial(False, "gave other numbers than float32")
+    if code < 0:
+        return _Trial(False, f"was killed by {_signal_name(-code)}", conclusive=-code in _FAULTS)
+    # Windows has no signals: an illegal instruction is a code of 32 bits.
+    return _Trial(code == 0, "" if code == 0 else f"ended with code {code}", conclusive=code == 0 or code > 255)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _identity() -> dict[str, Any]:
+    """What the answer depends on. The system is part of it because a kernel or a hypervisor decides what traps."""
+    return {
+        "format": _FORMAT,
+        "cpu": _cpu(),
+        "system": platform.platform(),
+        "torch": version("torch"),
+        "isa": os.environ.get(_VARIABLE, ""),
+    }
+
+
+def _cpu() -> list[str]:
+    """Model and flags of the first processor where Linux tells them, or else what Python knows."""
+    try:
+        first = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]
+    except OSError:
+        return [platform.machine(), platform.processor()]
+    fields = dict(line.partition(":")[::2] for line in first.splitlines())
+    # The clock and the like change from second to second.
+    wanted = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags", "CPU part", "Features")
+    return [value.strip() for key, value in fields.items() if key.strip() in wanted]
+
+
+def _read(file: Path, identity: Mapping[str, Any]) -> Support | None:
+    """What is known; a file that is missing, damaged or about something else is as good as none."""
+    try:
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        support = kept["support"]
+        found = Support(support["works"], support["fault"], support["remedy"])
+        types = (type(found.works), type(found.fault), type(found.remedy))
+        return found if kept["identity"] == identity and types == (bool, str, str) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write(file: Path, identity: Mapping[str, Any], found: Support) -> None:
+    content = json.dumps({"identity": identity, "support": asdict(found)}, indent=1).encode() + b"\n"
+    with suppress(OSError):  # a cache that cannot be written costs seconds the next time, and nothing else
+        write_whole(file, content)
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """One trial at a time on a machine: workers that start together wait for the first one's answer."""
+    try:
+        import fcntl
+
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        file = lock.open("w")
+    except (ImportError, OSError):
+        yield
+        return
+    with file:
+        with suppress(OSError):  # some network disks have no locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
