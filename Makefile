@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-cluster test-slow lint format bench docs wheel-check clean
+.PHONY: demo test test-cluster test-trapping test-slow lint format bench docs wheel-check clean
 
 demo: $(READY)
 	$(BIN)/sooner demo
@@ -14,6 +14,14 @@ test: $(READY)
 
 test-cluster: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -m cluster
+
+# The tests that concern bfloat16, on a simulated machine that kills whatever multiplies in it, and on one that does so only
+# with AMX, which is switched off. TESTS=tests runs all of them on the first.
+TESTS ?= tests/test_bfloat16.py tests/test_train.py tests/models/test_recurrent.py tests/experiment tests/data/test_video.py
+TRAPPING := OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR)/tests/trapping
+test-trapping: $(READY)
+	$(TRAPPING) $(BIN)/pytest -n 2 --dist loadgroup $(TESTS)
+	$(TRAPPING) TRAPPING=amx ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 $(BIN)/pytest tests/test_bfloat16.py tests/models/test_recurrent.py
 
 test-slow: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -m slow
