@@ -7,6 +7,7 @@ from hypothesis import settings
 jaxtyping.install_import_hook("sooner", "shapecheck.shapes_only")
 
 pytest_plugins = ["crashes"]
+collect_ignore = ["trapping"]  # no module of tests: whoever imports it has a CPU that traps
 torch.set_num_threads(1)
 settings.register_profile("sooner", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("sooner")

@@ -164,7 +164,7 @@ class TrainingSettings:
         validate_every: steps between two validations; the last step is always followed by one.
         patience: stop after so many validations in a row without a new best, or "none" to go on to the end.
         gradient_clip: the largest norm of a gradient, or "none".
-        precision: "32", "bf16-mixed" or "16-mixed".
+        precision: "32", "bf16-mixed" or "16-mixed". On a CPU bfloat16 is tried first, and "32" used where it fails.
         seed: of the order of the series and of every random number in the model's forward pass.
         device: "auto", "cpu", "cuda" or "mps".
         engine: "local", in this process; "ray", on a cluster.

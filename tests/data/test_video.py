@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from sooner.bfloat16 import Support
 from sooner.data.video import VIDEO_SETS, Features, View, clip_indices, extract, load, read_frames, split_lists
 from sooner.data.video.features import extract_features, fingerprint
 from sooner.data.video.lists import video_places
@@ -659,6 +660,13 @@ def test_a_fingerprint_is_that_of_weights_buffers_and_shape():
     assert len(prints) == 5
     assert fingerprint(network()) in prints
     assert fingerprint(network().train()) == fingerprint(network().eval())
+
+
+def test_a_bfloat16_backbone_is_refused_where_the_cpu_traps(films, tmp_path, monkeypatch):
+    monkeypatch.setattr("sooner.bfloat16.probe.bfloat16_support", lambda: Support(False, "was killed by SIGILL"))
+    backbone = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()).bfloat16()
+    with pytest.raises(InvalidArgument, match="`backbone` must be in float32 on this CPU, got weights in bfloat16"):
+        _extracted(films, tmp_path, backbone)
 
 
 def test_code_of_a_program_is_in_its_fingerprint():
