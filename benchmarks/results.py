@@ -1,177 +1,150 @@
-"""Writes the tables of docs/results.md from the records in results/: no number there is typed by hand.
+"""Fills README.md and docs/ with what the records in results/ say: no measured number there is typed by hand.
 
-python benchmarks/results.py           writes them, and takes the figures over
-python benchmarks/results.py --check   says whether they are up to date, for tests
+python benchmarks/results.py             writes the pages
+python benchmarks/results.py --figures   also draws docs/figures from the records
+python benchmarks/results.py --check     lists every difference, and ends with exit code 1 if there is one
+
+A page holds numbers of records in two forms:
+
+    <!-- made by benchmarks/results.py: NAME -->     a table, a list or printed text, made by the function of that name
+    ...
+    <!-- end -->
+
+    9.1%<!-- results/sat_nmnist_h.json#/headline/5 -->     a number in a sentence, with its record and the keys in it
+    4.8%<!-- results/pages.json#/pumps/error * 100 -->     the same, times a factor
+
+The number keeps the decimals it is written with. A decimal number or a percentage that has neither form is listed too, unless
+it stands in an example, in code, or is named in `NO_RESULT`.
 """
 
 import json
-import math
+import re
 import shutil
 import sys
+from collections.abc import Callable, Iterator, Mapping
+from difflib import unified_diff
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+import page_parts
+import result_tables
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "results.md"
-BEGIN, END = "<!-- tables: written by benchmarks/results.py -->", "<!-- end of tables -->"
-FIGURES = ROOT / "docs" / "figures"
-SHOWN = 8
-
-
-class Order(NamedTuple):
-    """Which model the paper has below which others, and at what mean times."""
-
-    model: str
-    others: tuple[str, ...]
-    times: tuple[int, ...]
-    slack: bool
-    """Whether at or below, within the standard errors, is enough."""
-
-
-_BASELINES = ("NP test", "LSTM-s", "LSTM-m", "EARLIEST 1e-2", "EARLIEST 1e2", "EARLIEST 1e-4")
-_LOSSES = ("Logistic", "LLLR", "BARR", "DSKL", "LSIFwC", "LSIF", "LSIF, as run", "LSIF, as printed")
-ORDERS = {
-    "sat_nmnist_h": Order("MSPRT-TANDEM", _BASELINES, tuple(range(2, 14)), slack=False),
-    "sat_nmnist_100f": Order("MSPRT-TANDEM", _BASELINES, tuple(range(2, 51)), slack=False),
-    "losses_nmnist_h": Order("LSEL", _LOSSES, (5, 10), slack=True),
-    "losses_nmnist_100f": Order("LSEL", _LOSSES, (5, 10, 20, 50), slack=True),
-    "ablation_nmnist_100f": Order("TANDEM LSEL+Mult", ("TANDEM LSEL", "TANDEM Mult"), (20,), slack=True),
-    "imbalance_nmnist_h": Order(
-        "cost-sensitive LSEL", ("cross-entropy", "NGA-LSEL"), (2, 3, 4, 5, 6, 7, 8, 9, 10, 20), slack=False
-    ),
-}
+BLOCK = re.compile(r"(<!-- made by benchmarks/results\.py: (\w+) -->\n\n).*?(\n\n<!-- end -->)", re.DOTALL)
+NUMBER = re.compile(
+    r"(?P<number>-?\d[\d,]*(?:\.\d+)?)(?P<unit>[^\d<\n]{0,12})"
+    r"<!-- (?P<path>results/[\w./-]+\.json)#(?P<keys>/[^>]*?)(?: \* (?P<factor>[\d.]+))? -->"
+)
+LOOSE = re.compile(r"(?<![\w.])\d+(?:\.\d+ ?%?| ?%)(?![\w.])")
+"""What is taken for a result, unless it is one of these."""
+NO_RESULT = re.compile(
+    r"Python 3\.11|aeon 1\.6|tslearn 0\.10|95% confidence interval|95 % limits|==0\.1\.0|rho 0\.\d+|momentum 0\.\d+"
+    # Targets, settings and definitions.
+    r"|a band of 95 %|at (?:most )?\d+ ?%|max_error=0\.\d+|0\.5 P\(error\) \+ 0\.5 x|\*\*NGA-LSEL\*\*|meets 5 %"
+    r"|0\.02 means 2 %|judge by; 0\.2"
+)
 
 
 def main() -> None:
-    if "--check" not in sys.argv:
-        FIGURES.mkdir(exist_ok=True)
-        for folder in (curves.parent for curves in (ROOT / "results").glob("*/curves.png")):
-            drawn = "trajectories" if folder.name.startswith("trajectories") else "curves"
-            shutil.copyfile(folder / f"{drawn}.png", FIGURES / f"{folder.name}.png")
-    text = PAGE.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "results").glob("*.json"))]
-    tables = "\n".join(section(record) for record in records if "headline" in record)
-    made = f"{before}{BEGIN}\n\n{tables}\n{END}{after}"
-    if "--check" in sys.argv:
-        sys.exit(0 if made == text else "docs/results.md is not what the records say: run benchmarks/results.py")
-    PAGE.write_text(made, encoding="utf-8")
-
-
-def section(record: dict[str, Any]) -> str:
-    """One record: what was run, and every model beside the published one."""
-    times = list(record["headline"]) or spread(record)
-    machine = record["machine"]
-    told = [
-        f"## {record['title']}",
-        "",
-        f"`{record['command']}`, {record['date']}, {machine['cores']} {machine['processor']} cores.",
-        "",
-        *([f"Shortened: {record['shortened']}", ""] if record["shortened"] else []),
-        row("model", "trials", "minutes each", *(f"at {time}" for time in times)),
-        row("---", "---", *["---:"] * (len(times) + 1)),
-    ]
-    for name, model in record["models"].items():
-        bold = "**" if name == record["headline_model"] else ""
-        minutes = sorted(seed["training_minutes"] for seed in model["seeds"])
-        spent = f"{minutes[0]:.0f} to {minutes[-1]:.0f}" if minutes[-1] >= 1 else "under 1"
-        told.append(row(f"{bold}{name}{bold}", f"ours, {len(minutes)}", spent, *(ours(model, time) for time in times)))
-        if any(cells := theirs(record, name, times)):
-            told.append(row("", "published", "", *cells))
-    for name in sorted(record["published"].keys() - record["models"].keys()):
-        if any(cells := theirs(record, name, times)):
-            told.append(row(name, "published", "", *cells))
-    figure = FIGURES / f"{record['name']}.png"
-    drawn = [f"![{record['title']}](figures/{figure.name})", ""] if figure.exists() else []
-    return "\n".join([*told, "", *elsewhere(record, times), *order(record), *significance(record), *drawn])
-
-
-def significance(record: dict[str, Any]) -> list[str]:
-    """What the analysis of variance says."""
-    if not record.get("statistics"):
-        return []
-    anova = {each["source"]: each for each in record["statistics"]["anova"]["rows"]}
-    p = anova["model"]["p"]
-    said = "no spread within models" if p is None else f"p = {p:.2g}"
-    return [f"Analysis of variance, factor model: {said}. {record['statistics']['at']}", ""]
-
-
-def order(record: dict[str, Any]) -> list[str]:
-    """Whether the models stand in the expected order, and where not: the numbers."""
-    expected = ORDERS.get(record["name"])
-    if expected is None or expected.model not in record["models"]:
-        return []
-    others = [name for name in expected.others if name in record["models"]]
-    if not others:
-        return []
-    times = expected.times
-    when = f"{times[0]} to {times[-1]}" if len(times) > 4 else ", ".join(map(str, times))
-    how = "at or below the others, within the standard errors" if expected.slack else "below the others"
-    told = [f"Is {expected.model} {how}, at mean times {when}?", ""]
-    return [*told, *(f"- {against(record, expected, name)}" for name in others), ""]
-
-
-def against(record: dict[str, Any], expected: Order, name: str) -> str:
-    """One comparison: at how many mean times it holds, where not, and the p of Tukey and Kramer in each phase."""
-    mine, their = (record["models"][each]["mean"] for each in (expected.model, name))
-    times = [time for time in map(str, expected.times) if time in mine and time in their]
-    wrong = [time for time in times if not holds(mine[time], their[time], slack=expected.slack)]
-    said = f"{name}: "
-    if not times:
-        return f"{said}its curve has no such mean times."
-    if len(times) < len(expected.times):
-        said += f"its curve has {len(times)} of the {len(expected.times)} mean times; "
-    said += "yes" if not wrong else f"at {len(times) - len(wrong)} of {len(times)}"
+    wrong = []
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        name, text = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+        made = filled(text)
+        if "--check" in sys.argv:
+            wrong += [*differences(name, text, made), *untied(text, name)]
+        elif made != text:
+            path.write_text(made, encoding="utf-8")
+            print(f"written: {name}")
+    if "--figures" in sys.argv:
+        draw(read_records())
     if wrong:
-        cells = (f"{time} ({mine[time][0]:.2f} against {their[time][0]:.2f})" for time in wrong[:6])
-        said += f", **not at** {', '.join(cells)}{' and more' if len(wrong) > 6 else ''}"
-    found = [f"{phase + ' ' if phase else ''}{p:.2g}" for phase, p in probabilities(record, expected.model, name)]
-    return f"{said}. Tukey-Kramer p: {', '.join(found)}." if found else f"{said}."
+        sys.exit("\n".join([*wrong, "Run `python benchmarks/results.py`, or tie the number to its record."]))
 
 
-def holds(mine: list[float], their: list[float], *, slack: bool) -> bool:
-    room = math.hypot(mine[1] or 0.0, their[1] or 0.0) if slack else 0.0
-    return mine[0] <= their[0] + room if slack else mine[0] < their[0]
+@cache
+def read_records() -> dict[str, Any]:
+    """Every record by its path, as pages name it."""
+    paths = sorted((ROOT / "results").glob("*.json"))
+    return {f"results/{path.name}": json.loads(path.read_text(encoding="utf-8")) for path in paths}
 
 
-def probabilities(record: dict[str, Any], one: str, other: str) -> list[tuple[str, float]]:
-    rows = record.get("statistics", {}).get("pairs", {}).get("rows", [])
-    return [
-        (row["first"]["phase"] or "", row["p"])
-        for row in rows
-        if {row["first"]["model"], row["second"]["model"]} == {one, other}
-        and row["first"]["phase"] == row["second"]["phase"]
-        and row["p"] is not None
-    ]
+def filled(text: str) -> str:
+    """The page with every block and every tied number as the records have it."""
+
+    def number(found: re.Match[str]) -> str:
+        value = value_at(read_records(), found["path"], found["keys"]) * float(found["factor"] or 1)
+        decimals = len(found["number"].partition(".")[2])
+        return f"{value:,.{decimals}f}{found[0][len(found['number']) :]}"
+
+    return NUMBER.sub(number, BLOCK.sub(lambda found: f"{found[1]}{block(found[2])}{found[3]}", text))
 
 
-def ours(model: dict[str, Any], time: str) -> str:
-    if time not in model["mean"]:
-        return ""
-    mean, sem = model["mean"][time]
-    return f"{mean:.2f}" if sem is None else f"{mean:.2f} ± {sem:.2f}"
+@cache
+def block(name: str) -> str:
+    return BLOCKS[name](read_records())
 
 
-def theirs(record: dict[str, Any], name: str, times: list[str]) -> list[str]:
-    given = record["published"].get(name, {})
-    return [f"{given[time]:.2f}" if time in given else "" for time in times]
+def value_at(records: Mapping[str, Any], path: str, keys: str) -> float:
+    """What a record holds under keys that are joined by slashes; places of lists are counted from 0.
+
+    >>> value_at({"results/a.json": {"rows": [{"error": 4.5}]}}, "results/a.json", "/rows/0/error")
+    4.5
+    """
+    found = records[path]
+    for key in keys.strip("/").split("/"):
+        found = found[int(key)] if isinstance(found, list) else found[key]
+    return float(found)
 
 
-def elsewhere(record: dict[str, Any], times: list[str]) -> list[str]:
-    """Published points of models that have none in the table."""
-    lone = {name: points for name, points in record["published"].items() if not any(theirs(record, name, times))}
-    said = (f"{name} {error:.2f} at {time}" for name, points in lone.items() for time, error in points.items())
-    return [f"Published at other mean times: {', '.join(said)}.", ""] if lone else []
+def differences(name: str, text: str, made: str) -> Iterator[str]:
+    """One line for each line of a page that the records contradict."""
+    lines = unified_diff(text.splitlines(), made.splitlines(), lineterm="", n=0)
+    for line in lines:
+        if line[:1] in "-+" and line[:3] not in ("---", "+++"):
+            yield f"{name}: {'the page has' if line[0] == '-' else 'the records say'}: {line[1:].strip()}"
 
 
-def spread(record: dict[str, Any]) -> list[str]:
-    times = list(next(iter(record["models"].values()))["mean"])
-    return times[:: max(1, len(times) // SHOWN)]
+def untied(text: str, name: str = "") -> Iterator[str]:
+    """Decimal numbers and percentages of the prose that name no record.
+
+    >>> list(untied("An error of 4.8% here, and 3.2%<!-- results/a.json#/b --> there.", "page.md"))
+    ['page.md:1: 4.8% names no record']
+    """
+    blank = BLOCK.sub(lambda found: "\n" * found[0].count("\n"), text)
+    blank = re.sub(r"^```.*?^```", lambda found: "\n" * found[0].count("\n"), blank, flags=re.DOTALL | re.MULTILINE)
+    blank = NUMBER.sub("", blank)
+    for pattern in (r"`[^`]*`", r"\]\([^)]*\)", r"<!--.*?-->"):
+        blank = re.sub(pattern, "", blank)
+    blank = NO_RESULT.sub("", blank)
+    for place, line in enumerate(blank.splitlines(), start=1):
+        if not line.startswith("    "):
+            yield from (f"{name}:{place}: {found} names no record" for found in LOOSE.findall(line))
 
 
-def row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
+def experiments(records: Mapping[str, Any]) -> dict[str, Any]:
+    """The records of `sooner reproduce`."""
+    return {record["name"]: record for record in records.values() if "headline" in record}
+
+
+def draw(records: Mapping[str, Any]) -> None:
+    """Curves from the records; trajectories, which need scores, from the folders that `sooner reproduce` left, if there."""
+    for record in experiments(records).values():
+        drawn = ROOT / "results" / record["name"] / "trajectories.png"
+        if not record["name"].startswith("trajectories"):
+            result_tables.draw_curves(record)
+        elif drawn.exists():
+            shutil.copyfile(drawn, result_tables.FIGURES / f"{record['name']}.png")
+
+
+BLOCKS: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "tables": lambda records: "\n".join(map(result_tables.section, experiments(records).values())).rstrip(),
+    "orders": lambda records: result_tables.overview(experiments(records)),
+    "beaten": lambda records: result_tables.lower(experiments(records)),
+    "levels": lambda records: result_tables.levels(experiments(records)),
+    "unrun": lambda records: result_tables.unrun(experiments(records)),
+    **page_parts.BLOCKS,
+}
 
 
 if __name__ == "__main__":

@@ -3,17 +3,21 @@
 Each way has a process of its own, and does the work twice: on a small table to warm up, so that the cluster is there and its
 worker has imported what it needs, and on the large one, which is timed. `cold` is what the first, small one took beyond that.
 Memory is the peak of resident memory of a process above what it was after warming up; for Ray that of the worker.
+With `--record` the numbers go to results/scale.json, from which `benchmarks/results.py` fills docs/scaling.md.
 """
 
 import argparse
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from contextlib import contextmanager
+from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +30,7 @@ from sooner.cluster import connected
 from sooner.data import Columns, Gaussian, Series
 from sooner.estimator.scoring import score_table
 
+RECORD = Path(__file__).parents[1] / "results" / "scale.json"
 CLASSES = 3
 SMALL = 200  # series to warm up
 
@@ -111,8 +116,11 @@ def measure(folder: str, engine: str, count: str, store: str) -> None:
         first = scored(place, "small", "local", 1)
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts from here
         before = resident("self", "VmRSS")
+        spent = time.process_time()
         taken = scored(place, "large", "local", 1)
-        print(json.dumps({"seconds": taken, "first": first, "peak": resident("self", "VmHWM") - before}))
+        spent = time.process_time() - spent
+        peak = resident("self", "VmHWM") - before
+        print(json.dumps({"seconds": taken, "processor": spent, "first": first, "peak": peak}))
         return
     start = time.perf_counter()
     with connected(cpus=int(count), object_store_bytes=int(store)):
@@ -139,6 +147,13 @@ def same_rows(folder: Path) -> bool:
     return one.equals(other) and len(one) == len(set(one["series"].to_pylist()))
 
 
+def bytes_of_a_row(folder: Path) -> dict[str, float]:
+    """What a decided series takes on its way back from a worker, and in the file that is written."""
+    path = folder / "local_large.parquet"
+    rows = pq.read_table(path)
+    return {"moved_bytes": rows.nbytes / len(rows), "written_bytes": path.stat().st_size / len(rows)}
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--series", type=int, default=20_000)
@@ -146,13 +161,14 @@ def main() -> None:
     options.add_argument("--files", type=int, default=10)
     options.add_argument("--workers", type=int, default=1)
     options.add_argument("--object-store", type=int, default=200_000_000, help="bytes")
+    options.add_argument("--record", action="store_true", help="write results/scale.json")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_tables(folder, given.series, given.time, given.files)
         local = way(folder, "local", 1, 0)
         ray = way(folder, "ray", given.workers, given.object_store)
-        equal = same_rows(folder)
+        equal, row = same_rows(folder), bytes_of_a_row(folder)
     observations = given.series * given.time
     print(f"{observations:,} observations of {given.series:,} series in {given.files} files, 1 thread a process")
     for title, found in (("one process", local), (f"ray, {given.workers} worker(s)", ray)):
@@ -162,21 +178,27 @@ def main() -> None:
             f"the start; the first small table {found['first']:.2f} s"
         )
     print(f"  the cluster was up after {ray['start']:.1f} s; its driver took {ray['driver'] / 1e6:.0f} MB more")
-    print(
-        json.dumps(
-            {
-                "ray_overhead": round(ray["seconds"] / local["seconds"] - 1, 4),
-                "ray_overhead_with_cold_workers": round(
-                    (ray["seconds"] + ray["first"] - local["first"]) / local["seconds"] - 1, 4
-                ),
-                "rows_equal": equal,
-                "peak_bytes": int(local["peak"]),
-                "peak_bytes_of_a_ray_worker": int(ray["peak"]),
-                "object_store_bytes": given.object_store,
-                "threads": 1,
-            }
-        )
-    )
+    found = {
+        "ray_overhead": round(ray["seconds"] / local["seconds"] - 1, 4),
+        "ray_overhead_with_cold_workers": round(
+            (ray["seconds"] + ray["first"] - local["first"]) / local["seconds"] - 1, 4
+        ),
+        "rows_equal": equal,
+        "peak_bytes": int(local["peak"]),
+        "peak_bytes_of_a_ray_worker": int(ray["peak"]),
+        "object_store_bytes": given.object_store,
+        "threads": 1,
+    }
+    print(json.dumps(found))
+    if given.record:
+        words = [word for word in sys.argv[1:] if word != "--record"]
+        about = {"command": shlex.join(["python", "benchmarks/scale.py", *words]), "date": date.today().isoformat()}
+        shape = {"series": given.series, "time": given.time, "channels": CLASSES, "classes": CLASSES}
+        measured = {"microseconds": 1e6 * local["processor"] / observations, **row}
+        # Ratios of seconds on the clock are left to the last line: they hold what else the machine does.
+        found = {key: value for key, value in found.items() if not key.startswith("ray_overhead")}
+        versions = {name: version(name) for name in ("torch", "pyarrow", "ray")}
+        RECORD.write_text(json.dumps({**about, "versions": versions, **shape, **measured, **found}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

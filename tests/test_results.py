@@ -1,7 +1,9 @@
 """The committed records: every mean follows from the counts beside it, and the page says what they say."""
 
+import importlib.util
 import json
-import subprocess
+import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -66,15 +68,123 @@ def test_the_published_numbers_are_beaten_by_three_seeds_of_an_hour(name, limits
         assert record["headline"][asked] < limit
 
 
-@pytest.mark.parametrize(("name", "asked"), [("sat_nmnist_h", "5"), ("sat_nmnist_100f", "10")])
-def test_the_first_page_says_what_the_records_say(name, asked):
-    theirs = RECORDS[name]["published"]["MSPRT-TANDEM"][asked]
-    ours = RECORDS[name]["headline"][asked]
-    said = f"{ours:.1f} % instead of {theirs:.1f} % after {asked}"
-    assert said in (ROOT / "README.md").read_text(encoding="utf-8")
+# --- the pages ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_page_of_results_says_what_the_records_say():
-    program = ROOT / "benchmarks" / "results.py"
-    found = subprocess.run([sys.executable, program, "--check"], capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stderr
+@pytest.fixture(scope="module")
+def results():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "benchmarks"))
+        spec = importlib.util.spec_from_file_location("results", ROOT / "benchmarks" / "results.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        yield module
+
+
+@pytest.fixture
+def copied(results, tmp_path, monkeypatch):
+    """The pages in a folder of their own, with the same records; gives what `--check` says of them, "" if it is content."""
+    shutil.copyfile(ROOT / "README.md", tmp_path / "README.md")
+    shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=shutil.ignore_patterns("*.png"))
+    (tmp_path / "results").symlink_to(ROOT / "results")
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+
+    def checked(page="README.md", old="", new=""):
+        path = tmp_path / page
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new, 1), encoding="utf-8")
+        monkeypatch.setattr("sys.argv", ["results.py", "--check"])
+        try:
+            results.main()
+        except SystemExit as ended:
+            return str(ended.code)
+        return ""
+
+    return checked
+
+
+def test_the_pages_say_what_the_records_say(copied):
+    assert copied() == ""
+
+
+TIED = "<!-- results/sat_nmnist_h.json#/headline/5 -->"
+
+
+def _with_another_digit():
+    """A number of the first page as it stands there, and with one digit more."""
+    found = re.search(rf"\d+\.\d%{TIED}", (ROOT / "README.md").read_text(encoding="utf-8"))[0]
+    return found, f"1{found}"
+
+
+def test_a_changed_digit_in_a_sentence_is_caught(copied):
+    right, wrong = _with_another_digit()
+    said = copied("README.md", right, wrong)
+    assert "README.md: the page has: " in said
+    assert wrong in said
+    assert "README.md: the records say: " in said
+
+
+def test_a_changed_digit_in_a_table_is_caught(copied):
+    cell = f"{RECORDS['sat_nmnist_h']['models']['LSTM-s']['mean']['5'][0]:.2f} ±"
+    assert "docs/results.md: the page has: " in copied("docs/results.md", cell, "12.34 ±")
+
+
+def test_a_number_that_names_no_record_is_caught(copied):
+    assert "docs/results.md:3: 99.9% names no record" in copied(
+        "docs/results.md", "\n\n", "\n\nIt is right in 99.9% of all cases. "
+    )
+
+
+def test_without_check_the_pages_are_mended(results, copied, monkeypatch):
+    assert copied("README.md", *_with_another_digit())
+    monkeypatch.setattr("sys.argv", ["results.py"])
+    results.main()
+    assert copied() == ""
+
+
+# --- the order of models ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def orders(results):
+    return sys.modules[results.result_tables.pairs.__module__]
+
+
+@each_record
+def test_no_mean_time_that_the_paper_has_is_left_out_of_a_comparison(orders, name):
+    record = RECORDS[name]
+    for pair in orders.pairs(record):
+        ordered = {*pair.below, *pair.above}
+        assert sorted(ordered) == sorted([*pair.same, *pair.other, *pair.equal])
+        if pair.source == "table":
+            common = record["published"][pair.lower].keys() & record["published"][pair.upper].keys()
+            assert len(common) in (0, pair.times)
+        else:
+            assert pair.times == len(record["models"][pair.lower]["mean"])
+
+
+def test_pairs_are_compared_time_by_time(orders):
+    ours = {"a": [5, 4, 3, 2], "b": [6, 4, 2, 3], "c": [9, 9, 9, 9]}
+    theirs = {"a": {"1": 5, "2": 4, "3": 3, "4": 2}, "b": {"1": 6, "2": 5, "3": 4, "4": 2}, "c": {"1.5": 1}}
+    models = {name: {"mean": {str(t): [error, None] for t, error in enumerate(row, 1)}} for name, row in ours.items()}
+    ab, ac, bc = orders.pairs({"name": "made", "models": models, "published": theirs})
+    assert ab == orders.Pair("a", "b", "table", (1, 2, 3), (), (4,), (1,), (3,), (2,))
+    # The lone point of c is compared where it is, beside what lies between the neighbours of the others.
+    assert ac == orders.Pair("c", "a", "table", (1.5,), (), (), (), (1.5,), ())
+    assert bc == orders.Pair("c", "b", "table", (1.5,), (), (), (), (1.5,), ())
+
+
+@each_record
+def test_the_p_values_follow_from_the_errors_of_the_trials(orders, name):
+    record = RECORDS[name]
+    found = orders.tested(record)
+    if found is None or set(found.models) != {
+        name for name, model in record["models"].items() if len(model["seeds"]) > 1
+    }:
+        return  # nothing was tested, or models are left out that were tested before
+    for row in record["statistics"]["pairs"]["rows"]:
+        first, second = row["first"], row["second"]
+        if first["phase"] == second["phase"] and row["p"] is not None:
+            phase = first["phase"] or next(iter(found.phases))
+            assert orders.p_of(found, first["model"], second["model"], phase) == pytest.approx(row["p"], rel=1e-6)

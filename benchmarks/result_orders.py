@@ -1,0 +1,195 @@
+"""Whether the models of a record stand in the published order: every pair, at every mean time that both curves have.
+
+A pair counts as ordered by the paper wherever its table has both models at the same mean time. A model that has a single
+published point is compared there, the other curves read off between neighbouring mean times. No mean time is left out.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sooner.statistics import Trials, one_way_anova, tukey_kramer, two_way_anova
+
+Curve = Mapping[float, float]
+
+# Ordered by the paper's figures and text, not by a table: at every mean time of ours.
+DRAWN = {"sat_nmnist_h": (("MSPRT-TANDEM", "NP test"),), "sat_nmnist_100f": (("MSPRT-TANDEM", "NP test"),)}
+# Not of the paper: what the plan itself expects.
+EXPECTED = {"imbalance_nmnist_h": (("cost-sensitive LSEL", "cross-entropy"), ("cost-sensitive LSEL", "NGA-LSEL"))}
+# Beside a published model of another name.
+BEATEN = {"sat_nmnist_h": ("newest frame", "MSPRT-TANDEM"), "sat_nmnist_100f": ("pooling", "MSPRT-TANDEM")}
+# So far from the published training that a comparison would say nothing: shown, and left out of all comparisons.
+UNTRAINED = {"sat_nmnist_100f": ("EARLIEST 1e-2", "EARLIEST 1e-4")}
+
+
+class Pair(NamedTuple):
+    """Two models, the first one being below the other at most of the mean times that order them.
+
+    Args:
+        lower, upper: their names.
+        source: who orders them.
+        below: the mean times at which the paper (or the plan) has `lower` below.
+        above: those at which it has it above.
+        level: those at which it has them equal, so that there is no order to meet.
+        same: where ours have the same order.
+        other: where ours have the other one.
+        equal: where ours are equal, though there is an order to meet.
+    """
+
+    lower: str
+    upper: str
+    source: str
+    below: tuple[float, ...]
+    above: tuple[float, ...]
+    level: tuple[float, ...]
+    same: tuple[float, ...]
+    other: tuple[float, ...]
+    equal: tuple[float, ...]
+
+    @property
+    def times(self) -> int:
+        """How many mean times both have."""
+        return len(self.below) + len(self.above) + len(self.level)
+
+    @property
+    def met(self) -> bool:
+        """Whether ours have the same order wherever there is one."""
+        return not (self.other or self.equal)
+
+
+def pairs(record: Mapping[str, Any]) -> list[Pair]:
+    """Every pair that the paper or the plan orders and that we have."""
+    left_out = UNTRAINED.get(record["name"], ())
+    ours = {
+        name: _curve({time: mean for time, (mean, _) in model["mean"].items()})
+        for name, model in record["models"].items()
+        if name not in left_out
+    }
+    theirs = {name: _curve(points) for name, points in record["published"].items()}
+    both = [name for name in ours if name in theirs]
+    found = [_pair(one, other, theirs[one], theirs[other], ours, "table") for one, other in combinations(both, 2)]
+    for source, given in (("figure", DRAWN), ("plan", EXPECTED)):
+        for lower, upper in given.get(record["name"], ()):
+            if lower in ours and upper in ours:
+                times = sorted(ours[lower].keys() & ours[upper].keys())
+                one, other = dict.fromkeys(times, 0.0), dict.fromkeys(times, 1.0)
+                found.append(_pair(lower, upper, one, other, ours, source))
+    return [pair for pair in found if pair.times]
+
+
+def _pair(one: str, other: str, first: Curve, second: Curve, ours: Mapping[str, Curve], source: str) -> Pair:
+    times = _common(first, second)
+    sign = {time: np.sign(_at(first, time) - _at(second, time)) for time in times}
+    if sum(sign.values()) > 0:
+        one, other, sign = other, one, {time: -each for time, each in sign.items()}
+    ordered = [time for time in times if sign[time] and _has(ours[one], time) and _has(ours[other], time)]
+    here = {time: np.sign(_at(ours[one], time) - _at(ours[other], time)) for time in ordered}
+    return Pair(
+        one,
+        other,
+        source,
+        tuple(time for time in times if sign[time] < 0),
+        tuple(time for time in times if sign[time] > 0),
+        tuple(time for time in times if not sign[time]),
+        tuple(time for time in ordered if here[time] == sign[time]),
+        tuple(time for time in ordered if here[time] == -sign[time]),
+        tuple(time for time in ordered if not here[time]),
+    )
+
+
+def _common(first: Curve, second: Curve) -> list[float]:
+    shared = sorted(first.keys() & second.keys())
+    if shared or min(len(first), len(second)) > 1:
+        return shared
+    lone, curve = (first, second) if len(first) == 1 else (second, first)
+    return [time for time in lone if len(curve) > 1 and min(curve) <= time <= max(curve)]
+
+
+def _has(curve: Curve, time: float) -> bool:
+    return min(curve) <= time <= max(curve)
+
+
+def _at(curve: Curve, time: float) -> float:
+    return curve[time] if time in curve else float(np.interp(time, list(curve), list(curve.values())))
+
+
+def _curve(points: Mapping[str, float]) -> Curve:
+    return {float(time): error for time, error in sorted(points.items(), key=lambda point: float(point[0]))}
+
+
+def beaten(record: Mapping[str, Any]) -> tuple[str, str, list[float], list[float]] | None:
+    """Our model, a published one of another name, the mean times that both have, and those at which ours is below."""
+    if record["name"] not in BEATEN:
+        return None
+    ours, theirs = BEATEN[record["name"]]
+    published = _curve(record["published"][theirs])
+    means = {float(time): mean for time, (mean, _) in record["models"][ours]["mean"].items()}
+    times = sorted(published.keys() & means.keys())
+    return ours, theirs, times, [time for time in times if means[time] < published[time]]
+
+
+class Tested(NamedTuple):
+    """The analysis of variance and all pairs, computed anew from the errors of the seeds."""
+
+    model: float | None
+    pairs: Mapping[tuple[str, str, str], float]
+    phases: Mapping[str, float]
+    models: tuple[str, ...]
+
+
+def tested(record: Mapping[str, Any]) -> Tested | None:
+    """Of the models with at least 2 trials, those that are compared, at the mean times of the record's phases."""
+    phases = phases_of(record)
+    left_out = UNTRAINED.get(record["name"], ())
+    models = [name for name, model in record["models"].items() if len(model["seeds"]) > 1 and name not in left_out]
+    if not phases or len(models) < 2:
+        return None
+    rows = [
+        (name, seed["errors"][f"{time:g}"], phase)
+        for name in models
+        for phase, time in phases.items()
+        for seed in record["models"][name]["seeds"]
+    ]
+    names, errors, told = zip(*rows, strict=True)
+    trials = Trials(names, errors, told if len(phases) > 1 else None)
+    anova = two_way_anova(trials) if len(phases) > 1 else one_way_anova(trials)
+    lone = next(iter(phases))
+    found = {
+        (row.first.model, row.second.model, row.first.phase or lone): row.p
+        for row in tukey_kramer(trials).rows
+        if row.first.phase == row.second.phase and row.p is not None
+    }
+    return Tested(anova["model"].p, found, phases, tuple(models))
+
+
+def phases_of(record: Mapping[str, Any]) -> dict[str, float]:
+    """The mean times at which the record was tested, by phase.
+
+    >>> phases_of({"statistics": {"at": "Mean times: early 2, late 13."}})
+    {'early': 2.0, 'late': 13.0}
+    """
+    said = record.get("statistics", {}).get("at", "")
+    return {phase: float(time) for phase, time in re.findall(r"(\w+) ([\d.]*\d)", said)}
+
+
+def p_of(found: Tested, one: str, other: str, phase: str) -> float | None:
+    """The p-value of a pair in a phase, whichever comes first."""
+    return found.pairs.get((one, other, phase), found.pairs.get((other, one, phase)))
+
+
+def spans(times: Iterable[float]) -> str:
+    """Mean times in words, neighbours together.
+
+    >>> spans([1, 2, 3, 7, 13.41])
+    '1 to 3, 7, 13.41'
+    """
+    runs: list[list[float]] = []
+    for time in times:
+        if runs and time == runs[-1][-1] + 1:
+            runs[-1].append(time)
+        else:
+            runs.append([time])
+    return ", ".join(f"{run[0]:g} to {run[-1]:g}" if len(run) > 1 else f"{run[0]:g}" for run in runs)
