@@ -51,10 +51,8 @@ def test_bad_options_end_with_exit_code_two():
 
 
 def test_what_sooner_raises_becomes_one_sentence(monkeypatch, capsys):
-    def refuse():
-        sooner.rules.MSPRT(-1)
-
-    monkeypatch.setattr("sooner.cli.app", refuse)
+    monkeypatch.setattr("sys.argv", ["sooner"])
+    monkeypatch.setattr(type(app), "__call__", lambda _: sooner.rules.MSPRT(-1))
     with pytest.raises(SystemExit) as caught:
         main()
     assert caught.value.code == 2

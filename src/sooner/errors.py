@@ -35,6 +35,16 @@ class InvalidArgument(SoonerError, ValueError):
         super().__init__(f"`{argument}` must be {expected}, got {got}. {remedy}")
         self.argument = argument
 
+    def about(self, argument: str) -> "InvalidArgument":
+        """The same sentence about the argument by which the value came in.
+
+        >>> str(InvalidArgument("time", "at least 1", 0, "Times count from 1.").about("threshold"))
+        '`threshold` must be at least 1, got 0. Times count from 1.'
+        """
+        self.args = (str(self).replace(f"`{self.argument}`", f"`{argument}`", 1),)
+        self.argument = argument
+        return self
+
 
 class UnknownName(InvalidArgument):
     """A name is not among the known ones; the message offers the nearest."""

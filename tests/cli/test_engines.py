@@ -11,18 +11,18 @@ ALONE = "must be given together with --engine ray, got alone. Say both."
 MISTAKES = {
     "a model that is fitted in one go": (
         ["train", "digits", "--engine", "ray"],
-        "`engine` must be 'local' for the model 'rocket', got 'ray'. It is fitted in one go, by this process. "
-        'Take model="recurrent" to train on a cluster.',
+        "`--engine` must be 'local' for the model 'rocket', got 'ray'. It is fitted in one go, by this process. "
+        "Take --model recurrent to train on a cluster.",
     ),
     "workers of nobody": (["train", "digits", "--workers", "2"], f"`--workers` {ALONE}"),
     "an address of nobody": (["reproduce", "sat_nmnist_h", "--address", "auto"], f"`--address` {ALONE}"),
     "a training without the extra": (
         ["train", "digits", "--model", "recurrent", "--engine", "ray"],
-        '`engine` must be one that is installed, got no package `ray`. Install it: pip install "sooner[ray]".',
+        '`--engine` must be one that is installed, got no package `ray`. Install it: pip install "sooner[ray]".',
     ),
     "a plan without the extra": (
         ["reproduce", "sat_nmnist_h", "--engine", "ray"],
-        '`engine` must be one that is installed, got no package `ray`. Install it: pip install "sooner[ray]".',
+        '`--engine` must be one that is installed, got no package `ray`. Install it: pip install "sooner[ray]".',
     ),
 }
 

@@ -19,16 +19,6 @@ from waves import waves
 VERBS = ["demo", "train", "evaluate", "threshold", "stream", "score", "tune", "reproduce", "bench", "data"]
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("home")
-    write_table(folder / "pumps.csv", 60, 1)
-    write_table(folder / "new.csv", 60, 2)
-    names = ["--series", "pump", "--time", "at", "--label", "state"]
-    run("train", folder / "pumps.csv", *names, "--out", folder / "pumps.sooner", "--quiet")
-    return folder
-
-
 def test_every_verb_explains_itself():
     for verb in VERBS:
         page = run(verb, "--help")
@@ -78,7 +68,7 @@ def test_a_target_out_of_reach_is_a_sentence_and_changes_nothing(home, tmp_path,
     path.write_bytes((home / "pumps.sooner").read_bytes())
     code, said = said_of_error(monkeypatch, capsys, "threshold", path, "--max-mean-time", "0.5")
     assert code == 2
-    assert said.startswith("error: No threshold reaches `max_mean_time` of 0.5 on these data: the nearest is 1")
+    assert said.startswith("error: No threshold reaches `--max-mean-time` of 0.5 on these data: the nearest is 1")
     assert path.read_bytes() == (home / "pumps.sooner").read_bytes()
 
 
@@ -164,7 +154,7 @@ class TestData:
     def test_fetch_refuses_what_it_does_not_know(self, monkeypatch, capsys):
         code, said = said_of_error(monkeypatch, capsys, "data", "fetch", "mnst")
         assert code == 2
-        assert said == "error: `name` must be one of 'mnist', got 'mnst'. Did you mean 'mnist'?"
+        assert said == "error: `NAME` must be one of 'mnist', got 'mnst'. Did you mean 'mnist'?"
 
 
 class TestVideos:
@@ -247,7 +237,7 @@ class TestVideos:
     def test_are_shown_in_a_view_that_there_is(self, videos, monkeypatch, capsys):
         code, said = said_of_error(monkeypatch, capsys, *self.arguments(videos), "--view", "hole")
         assert code == 2
-        assert said == "error: `view` must be one of 'crop', 'whole', got 'hole'. Did you mean 'whole'?"
+        assert said == "error: `--view` must be one of 'crop', 'whole', got 'hole'. Did you mean 'whole'?"
 
 
 class TestBadInput:
@@ -310,7 +300,7 @@ class TestBadInput:
     def test_of_an_order(self, home, monkeypatch, capsys):
         code, said = said_of_error(monkeypatch, capsys, "train", home / "pumps.csv", "--order", "ten")
         assert code == 2
-        assert "`order` must be a whole number, 'full' or 'auto', got 'ten'" in said
+        assert "`--order` must be a whole number, 'full' or 'auto', got 'ten'" in said
 
 
 class TestOddNames:
@@ -326,7 +316,7 @@ class TestOddNames:
     def test_a_folder_is_no_file_to_write(self, home, tmp_path, monkeypatch, capsys):
         for out in (tmp_path, "."):
             code, said = said_of_error(monkeypatch, capsys, "train", home / "pumps.csv", "--out", out)
-            assert (code, "`path` must be that of a file" in said) == (2, True)
+            assert (code, "`--out` must be the name of a file" in said) == (2, True)
 
     def test_a_matrix_of_thresholds_and_infinity_are_json(self, home, tmp_path):
         clf = sooner.load(home / "pumps.sooner")

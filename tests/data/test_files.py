@@ -224,11 +224,11 @@ MESSAGES = {
     ),
     "no labels": (
         lambda: files.read(_npz(X=X)),
-        "In data.npz: `labels` must be known for every series, got none. Give them, or read it without labels.",
+        "In data.npz: `labels` must be known for every series, got none. Save both in one .npz file, as X and y.",
     ),
     "no labels beside .npy": (
         lambda: files.read(_npy(X)),
-        "In x.npy: `labels` must be known for every series, got none. Give them, or read it without labels.",
+        "In x.npy: `labels` must be known for every series, got none. Save both in one .npz file, as X and y.",
     ),
     "one class": (
         lambda: files.read(_npz(X=X, y=["up"] * 6)),
@@ -292,7 +292,7 @@ MESSAGES = {
     ),
     "a .ts file without classes": (
         lambda: files.read(_content("data.ts", b"@classLabel false\n@univariate true\n@data\n1.0,2.0\n")),
-        "In data.ts: `labels` must be known for every series, got none. Give them, or read it without labels.",
+        "In data.ts: `labels` must be known for every series, got none. Save both in one .npz file, as X and y.",
     ),
     "a part that a set does not have": (
         lambda: files.read("JapaneseVowels", part="validation"),

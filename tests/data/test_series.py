@@ -241,7 +241,7 @@ MESSAGES = {
     ),
     "a label that training never saw": (
         lambda: Series.from_aeon(ZEROS, ["a", "b", "z"], classes=["a", "b"]),
-        "`labels` must be among the classes ['a', 'b'], got 'z' at index 2. Add it to `classes`, or drop it.",
+        "`labels` must be among the classes ['a', 'b'], got 'z' at index 2. Drop it, or add it to the classes.",
     ),
     "a class named twice": (
         lambda: Series(torch.zeros(1, 2), [0], ["a", "a"]),
@@ -267,8 +267,8 @@ MESSAGES = {
     ),
     "nothing to split": (
         lambda: Series.from_aeon(ZEROS, ["a", "b", "c"]).split(0.5, 0),
-        "`series` must be at least 2 of one class to be split, got 3 series of 3 different classes. "
-        "Split by fixed lists: `take`.",
+        "`labels` must be those of at least 2 series of one class to be split, got 3 series of 3 different classes. "
+        "Bring more series of each class.",
     ),
     "a mask for places": (
         lambda: UNEQUAL.take(np.ones(300, dtype=bool)),

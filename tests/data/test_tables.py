@@ -438,8 +438,8 @@ MESSAGES = {
     ),
     "a column to read and to ignore": (
         lambda: Columns(label="state", ignore=["state"]),
-        "`columns` must be named once each, got 'state' twice. A column is one of series, time, label, group or channel, "
-        "or it is not read.",
+        "`label`, `ignore` must be different columns, got 'state' twice. "
+        "A column is one of series, time, label, group or channel, or it is not read.",
     ),
     "a name for columns to ignore": (
         lambda: Columns(ignore="u"),
@@ -485,7 +485,7 @@ MESSAGES = {
     ),
     "a column twice": (
         lambda: Columns(series="id", group="id"),
-        "`columns` must be named once each, got 'id' twice. A column is one of series, time, label, group or channel, "
+        "`series`, `group` must be different columns, got 'id' twice. A column is one of series, time, label, group or channel, "
         "or it is not read.",
     ),
     "two columns of one name": (
@@ -639,12 +639,12 @@ MESSAGES = {
     "a class that is not among those given": (
         lambda: read_table(_text("data.csv", HEAD + GOOD), classes=["x", "z"]),
         "`data.csv` must be a table of the classes ['x', 'z'] in column 'label', got 'y' at row 2. "
-        "Add it to `classes`, or drop the series.",
+        "Drop the series, or add it to the classes.",
     ),
     "a class that is no number, among numbers": (
         lambda: read_table(_text("data.csv", HEAD + "a,1,0,1,2\nb,1,x,1,2\n"), classes=[0, 1]),
         "`data.csv` must be a table of the classes [0, 1] in column 'label', got 'x' at row 2. "
-        "Add it to `classes`, or drop the series.",
+        "Drop the series, or add it to the classes.",
     ),
     "a series that comes back in a later part": (
         lambda: list(table_parts(_text("data.csv", HEAD + GOOD + "a,2,x,1,2\n"), classes=["x", "y"], rows=1)),

@@ -87,8 +87,8 @@ def test_sampled_points_stand_beside_the_published_ones_on_the_page(small, tmp_p
     ("arguments", "sentence"),
     [
         (["sat_nmnist_g"], "Did you mean 'sat_nmnist_h'?"),
-        (["sat_nmnist_h", "--profile", "gpu"], "`profile` must be one of 'cpu', 'paper', got 'gpu'."),
-        (["sat_ucf101", "--features", "here"], "`features` must be given together with --splits"),
+        (["sat_nmnist_h", "--profile", "gpu"], "`--profile` must be one of 'cpu', 'paper', got 'gpu'."),
+        (["sat_ucf101", "--features", "here"], "`--features` must be given together with --splits"),
         (["nowhere.toml"], "nowhere.toml"),
         (["sat_ucf101"], "Make them with `sooner data features`"),
     ],

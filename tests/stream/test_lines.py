@@ -67,9 +67,8 @@ def test_late_observations_are_skipped_or_refused():
     lines = objects(*[{"series": "a", "x": [2, 0]}] * 3)
     assert list(decisions_of(lines, fleet_of())) == [record("a", "up", 2, True)]
     assert said_by(lines, late="refuse") == (
-        """`line 3` must be an observation that can be taken in, got '{"series": "a", "x": [2, 0]}'. """
-        "`observations` must be of series that are still open, got one of 'a', which was decided at time 2 as 'up'. "
-        "Call forget('a') to start a new series under that key."
+        """`line 3` must be one of a series that is still open, got '{"series": "a", "x": [2, 0]}'. It was decided at time """
+        "2 as 'up'; a name begins another series once a line has ended the first."
     )
 
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sooner.cli import bench, data, demo, evaluate, reproduce, score, stream, threshold, train, tune
+from sooner.cli.sentences import spoken
 from sooner.errors import FilesFailed, PrecisionChanged, SoonerError
 
 app = typer.Typer(
@@ -31,7 +32,8 @@ def main() -> None:
     try:
         app()
     except (SoonerError, OSError) as error:
-        Console(stderr=True).print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
+        said = spoken(error, typer.main.get_command(app), sys.argv[1:])
+        Console(stderr=True).print(Text.assemble(("error: ", "bold red"), said), soft_wrap=True)
         sys.exit(1 if isinstance(error, FilesFailed) else 2)
 
 

@@ -34,9 +34,7 @@ Workers: TypeAlias = Annotated[
 @contextmanager
 def cluster(engine: str, workers: int | None, address: str | None) -> Iterator[None]:
     """The cluster at an address, as long as it is needed; without an address, whoever needs one starts it."""
-    for name, value in (("workers", workers), ("address", address)):
-        if engine == "local" and value is not None:
-            raise InvalidArgument(f"--{name}", "given together with --engine ray", "alone", "Say both.")
+    refuse_alone(engine, workers, address)
     if address is None:
         yield
         return
@@ -44,6 +42,13 @@ def cluster(engine: str, workers: int | None, address: str | None) -> Iterator[N
 
     with connected(address):
         yield
+
+
+def refuse_alone(engine: str, workers: int | None, address: str | None) -> None:
+    """Workers and an address belong to a cluster."""
+    for name, value in (("workers", workers), ("address", address)):
+        if engine == "local" and value is not None:
+            raise InvalidArgument(f"--{name}", "given together with --engine ray", "alone", "Say both.")
 
 
 def on_engine(settings: Settings, engine: str | None, workers: int | None) -> Settings:

@@ -10,7 +10,7 @@ from sooner.data.columns import Columns
 from sooner.data.files import is_table, read
 from sooner.data.tables import Table
 from sooner.estimator import EarlyClassifier
-from sooner.estimator.columns import columns_for
+from sooner.estimator.columns import columns_for, refuse_other_channels
 
 _COLUMNS = "Columns of a table"
 
@@ -80,4 +80,7 @@ def read_for(classifier: EarlyClassifier, source: str, columns: Columns | None, 
     named, gaps = columns_for(classifier, columns)
     classes, missing = classifier.classes_, classifier.missing
     columns = named if is_table(source) else None
-    return read(source, columns=columns, classes=classes, missing=missing, gaps=gaps, part=part)
+    table = read(source, columns=columns, classes=classes, missing=missing, gaps=gaps, part=part)
+    if columns is not None:
+        refuse_other_channels(classifier, table.channels)
+    return table

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 from rich.markup import escape
 
-from sooner.cli.engines import Address, Engine, Workers
+from sooner.cli.engines import Address, Engine, Workers, refuse_alone
 from sooner.cli.options import (
     AsJson,
     ChannelColumns,
@@ -57,6 +57,7 @@ def score(
     from sooner.estimator.scoring import score_table
 
     screen = Screen(as_json=as_json, quiet=quiet)
+    refuse_alone(engine or "local", workers, address)
     clf = load(model)
     if threshold is not None:
         clf.threshold = threshold

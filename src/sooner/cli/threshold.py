@@ -57,8 +57,10 @@ def threshold(
     screen = Screen(as_json=as_json, quiet=quiet)
     clf = load(model)
     targets = (max_error, max_mean_time, cost_of_waiting, value)
-    if sum(target is not None for target in targets) > 1:
-        raise InvalidArgument("targets", "one at most", "several", "Give --max-error, or another one, or --set.")
+    names = ("max_error", "max_mean_time", "cost_of_waiting", "value")
+    given = [name for name, target in zip(names, targets, strict=True) if target is not None]
+    if len(given) > 1:
+        raise InvalidArgument("`, `".join(given), "given alone", "several targets", "Give one of them.")
     held = clf.held_out_scores()
     if source is not None:
         table = read_for(clf, source, columns_of(series, time, label, group, channels), part)

@@ -63,12 +63,16 @@ class Columns:
             if not self.channels:
                 raise InvalidArgument("channels", "at least 1 name", "none", remedy)
             object.__setattr__(self, "channels", tuple(self.channels))
-        roles = filter(None, (self.series, self.time, self.label, self.group))
-        named = [*(self.channels or ()), *roles, *self.ignore]
-        twice = [name for name, count in Counter(named).items() if count > 1]
+        named = [
+            (name, role)
+            for role, names in self.given().items()
+            for name in ([names] if isinstance(names, str) else names)
+        ]
+        twice = [name for name, count in Counter(name for name, _ in named).items() if count > 1]
         if twice:
+            roles = dict.fromkeys(role for name, role in named if name == twice[0])
             remedy = "A column is one of series, time, label, group or channel, or it is not read."
-            raise InvalidArgument("columns", "named once each", f"{twice[0]!r} twice", remedy)
+            raise InvalidArgument("`, `".join(roles), "different columns", f"{twice[0]!r} twice", remedy)
 
 
 @dataclass(frozen=True)

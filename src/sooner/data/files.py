@@ -134,7 +134,7 @@ class _Arrays:
     def table(self, classes: Any, missing: Missing) -> Table:
         """The record, checked."""
         if self.y is None:
-            raise InvalidArgument("labels", "known for every series", "none", "Give them, or read it without labels.")
+            raise InvalidArgument("labels", "known for every series", "none", "Save both in one .npz file, as X and y.")
         known = self.classes if classes is None else classes
         if self.layout == "aeon" and self.lengths is None:
             series = Series.from_aeon(self.x, self.y, groups=self.groups, classes=known, missing=missing)
@@ -179,7 +179,9 @@ def _arrays(source: str | Path, columns: Columns | None, y: str | Path | None, g
     """Whatever is no table."""
     named = {} if columns is None else columns.given()
     if named:
-        got = ", ".join(map(repr, named.values()))
+        got = ", ".join(
+            repr(name) for names in named.values() for name in ([names] if isinstance(names, str) else names)
+        )
         raise InvalidArgument("`, `".join(named), f"left out for {source}", got, "Only tables have columns.")
     _refuse(None if gaps == "none" else gaps, "gaps", f'"none" for {source}', "Only tables have times.")
     suffix = Path(source).suffix.lower()

@@ -141,7 +141,8 @@ class Series:
             held[random.permutation(np.flatnonzero(labels == label))[:chosen]] = True
         if not held.any():
             got = f"{len(self)} series of {len(self)} different classes"
-            raise InvalidArgument("series", "at least 2 of one class to be split", got, "Split by fixed lists: `take`.")
+            expected, remedy = "those of at least 2 series of one class to be split", "Bring more series of each class."
+            raise InvalidArgument("labels", expected, got, remedy)
         return self.take(np.flatnonzero(~held)), self.take(np.flatnonzero(held))
 
     def split_by_group(self, share: float, seed: int) -> tuple["Series", "Series"]:
@@ -219,7 +220,9 @@ def _labelled(x: Tensor, lengths: Lengths, labels: Any, *, groups: Any, classes:
     if -1 in places:
         strange = places.index(-1)
         got = f"{names.tolist()[strange]!r} at index {strange}"
-        raise InvalidArgument("labels", f"among the classes {known.tolist()}", got, "Add it to `classes`, or drop it.")
+        raise InvalidArgument(
+            "labels", f"among the classes {known.tolist()}", got, "Drop it, or add it to the classes."
+        )
     masks = x.shape[-1] // 2 if missing == "mask" else 0
     return Series(x, torch.tensor(places), known, lengths, groups, masks)
 

@@ -361,5 +361,5 @@ def _labels(gathered: _Gathered, classes: Any) -> tuple[IntArray, Names]:
         if name not in where:
             row = int(assembly.starts[np.flatnonzero(places[assembly.codes] == place)[0]])
             expected = f"a table of the classes {known.tolist()} in column {column!r}"
-            raise assembly.fault(row, expected, repr(name), "Add it to `classes`, or drop the series.")
+            raise assembly.fault(row, expected, repr(name), "Drop the series, or add it to the classes.")
     return np.array([where[name] for name in found.to_pylist()])[places], known

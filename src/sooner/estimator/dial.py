@@ -13,7 +13,7 @@ def family_named(name: str) -> type[ThresholdRule]:
     """The rules of that name, which must have a threshold to be chosen."""
     family = rule_named(name)
     if not issubclass(family, ThresholdRule):
-        remedy = "Fit with another one, and set clf.threshold to the rule you want."
+        remedy = "Fit with another one; in Python, clf.threshold may then be any rule."
         raise InvalidArgument("rule", "one with a threshold", repr(name), remedy)
     return family
 
@@ -35,7 +35,10 @@ def rule_for(value: Any, current: Rule, asked: type[ThresholdRule], classes: int
         return value
     family = type(current) if isinstance(current, ThresholdRule) else asked
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        return family.at(value.item() if isinstance(value, np.generic) else value)
+        try:
+            return family.at(value.item() if isinstance(value, np.generic) else value)
+        except InvalidArgument as error:
+            raise error.about("threshold") from None  # which is what was set, whatever its family calls it
     if family is not MSPRT:
         remedy = 'A matrix of thresholds belongs to rule="msprt".'
         raise InvalidArgument("threshold", "a number or a rule", repr(value), remedy)

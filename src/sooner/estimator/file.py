@@ -68,7 +68,7 @@ def refuse_no_place(path: str | PathLike[str]) -> Path:
     """The path of a file that can be written: its folder is there, and it is no folder itself."""
     target = Path(path)
     if not target.name or target.is_dir():
-        raise InvalidArgument("path", "that of a file", f"the folder {target}", "Name the file: model.sooner.")
+        raise InvalidArgument("path", "the name of a file", f"the folder {target}", "Name the file: model.sooner.")
     if not target.parent.is_dir():
         remedy = "Make the folder first."
         raise InvalidArgument("path", "in a folder that is there", str(target), remedy)

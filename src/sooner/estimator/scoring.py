@@ -28,7 +28,7 @@ from sooner.data.columns import Columns
 from sooner.data.units import ROWS, Broken, Part, PieceUnreadable, Plan, Walk
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.estimator.classifier import EarlyClassifier
-from sooner.estimator.columns import columns_for
+from sooner.estimator.columns import columns_for, refuse_other_channels
 from sooner.inputs import as_whole
 from sooner.scores import margin
 from sooner.stream import AtEnd
@@ -100,11 +100,7 @@ class Scoring:
         if series in COLUMNS:
             remedy = f"Beside it the output has {', '.join(COLUMNS)}: rename it."
             raise InvalidArgument("series", "a column of another name", repr(series), remedy)
-        known = self.classifier.standardizer_.mean.shape
-        if known != (len(channels),):
-            expected = f"{known[0]} columns of numbers" if len(known) == 1 else "none: the model reads no tables"
-            remedy = "Name those that the model was trained on, in that order."
-            raise InvalidArgument("channels", expected, f"{list(channels)}", remedy)
+        refuse_other_channels(self.classifier, channels)
 
     @cached_property
     def schema(self) -> Any:

@@ -198,7 +198,7 @@ class Fleet:
             return list(observations), fresh
         for key in fresh:
             if key in self._decided:
-                got = f"one of {key!r}, which was {_told(self._decided[key])}"
+                got = f"one of {key!r}, which was {told(self._decided[key])}"
                 remedy = f"Call forget({key!r}) to start a new series under that key."
                 raise InvalidArgument("observations", "of series that are still open", got, remedy)
             if not isinstance(key, str | int) or isinstance(key, bool):
@@ -330,7 +330,7 @@ class Stream:
             time: for a model that reads gaps, as in `Fleet.update`.
         """
         if self.decision is not None:
-            got, remedy = f"one after it was {_told(self.decision)}", "Make a new stream for the next series."
+            got, remedy = f"one after it was {told(self.decision)}", "Make a new stream for the next series."
             raise InvalidArgument("observation", "of a series that is still open", got, remedy)
         times = None if time is None else {_ONLY: time}
         return self._fleet._update({_ONLY: observation}, times, _alone).get(_ONLY)
@@ -387,7 +387,8 @@ def _alone(key: Key) -> str:
     return "observation"
 
 
-def _told(decision: Decision) -> str:
+def told(decision: Decision) -> str:
+    """What happened to a closed series."""
     if decision.label is None:
         return f"closed at time {decision.time} without a class"
     return f"decided at time {decision.time} as {decision.label!r}"

@@ -12,7 +12,7 @@ import numpy as np
 from sooner.data.columns import spelled
 from sooner.data.tables import GAP, Gaps
 from sooner.errors import InvalidArgument, UnknownName
-from sooner.stream.fleet import Fleet, Key
+from sooner.stream.fleet import Fleet, Key, told
 from sooner.stream.fold import Decision
 from sooner.types import FloatArray
 
@@ -139,7 +139,11 @@ def decisions_of(
 def _decide(arrivals: Iterator[Arrival], fleet: Fleet, late: Late) -> Iterator[dict[str, Any]]:
     for arrival in arrivals:
         key = _UNNAMED if arrival.key is None else arrival.key
-        if arrival.observation is not None and (late == "refuse" or key not in fleet.decided):
+        late_one = arrival.observation is not None and key in fleet.decided
+        if late_one and late == "refuse":
+            remedy = f"It was {told(fleet.decided[key])}; a name begins another series once a line has ended the first."
+            raise _refused(arrival.number, "one of a series that is still open", arrival.text, remedy)
+        if arrival.observation is not None and not late_one:
             try:
                 times = None if arrival.time is None else {key: arrival.time}
                 decisions = fleet.update({key: arrival.observation}, times)

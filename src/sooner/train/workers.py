@@ -306,4 +306,6 @@ def _refuse_too_few(task: Task, workers: int) -> None:
     for name, source in (("training", task.training), ("validation", task.validation)):
         if len(source) < workers:
             got = f"{len(source)} in {name}"
-            raise InvalidArgument("series", f"at least {workers}, one for each worker", got, "Ask for fewer workers.")
+            raise InvalidArgument(
+                "observations", f"of at least {workers} series, one for each worker", got, "Ask for fewer workers."
+            )
