@@ -186,7 +186,7 @@ REFUSED = {
     ),
     "fewer series than workers": (
         lambda: train(linear(), TRAINING, Examples(VALIDATION.observations[:1], [0]), TOGETHER),
-        "`series` must be at least 2, one for each worker, got 1 in validation. Ask for fewer workers.",
+        "`observations` must be of at least 2 series, one for each worker, got 1 in validation. Ask for fewer workers.",
     ),
 }
 
