@@ -110,6 +110,70 @@ def test_every_row_of_a_published_table_meets_a_model_and_a_time(table):
         assert model.startswith("EARLIEST") or {row.mean_time for row in rows} <= set(plan.times)
 
 
+BEST = {
+    # The best values of the appendix: optimizer, learning rate, weight decay, the second loss and its weight, batch, iterations.
+    "sat_nmnist_h": {
+        "MSPRT-TANDEM": ("rmsprop", 1e-4, 1e-4, "lsel", 10.0, 500, 5000),
+        "LSTM-s": ("rmsprop", 1e-4, 1e-4, "ranking_score", 0.01, 500, 5000),
+        "LSTM-m": ("rmsprop", 1e-4, 1e-5, "ranking_margin", 0.01, 500, 5000),
+        "EARLIEST 1e-2": ("rmsprop", 1e-3, 1e-4, "", 1e-2, 1000, 20000),
+        "EARLIEST 1e2": ("rmsprop", 1e-3, 1e-3, "", 1e2, 1000, 20000),
+    },
+    "sat_nmnist_100f": {
+        "MSPRT-TANDEM": ("adamw", 1e-2, 1e-5, "lsel", 0.1, 100, 5000),
+        "LSTM-s": ("adamw", 1e-3, 1e-5, "ranking_score", 0.1, 500, 5000),
+        "LSTM-m": ("rmsprop", 1e-3, 1e-5, "ranking_margin", 0.01, 500, 5000),
+        "EARLIEST 1e-2": ("adamw", 1e-5, 1e-3, "", 1e-2, 1000, 20000),
+        "EARLIEST 1e-4": ("rmsprop", 1e-3, 1e-4, "", 1e-4, 1000, 20000),
+    },
+    "sat_ucf101": {
+        "MSPRT-TANDEM": ("adamw", 1e-4, 1e-3, "cost_sensitive_lsel", 1 / 101, 256, 10000),
+        "LSTM-s": ("adamw", 1e-3, 1e-4, "ranking_score", 10.0, 256, 5000),
+        "LSTM-m": ("adamw", 1e-3, 1e-4, "ranking_margin", 1.0, 256, 5000),
+        "EARLIEST 1e-1": ("rmsprop", 1e-4, 1e-4, "", 1e-1, 256, 5000),
+        "EARLIEST 1e-10": ("rmsprop", 1e-3, 1e-4, "", 1e-10, 256, 5000),
+    },
+    "sat_hmdb51": {
+        "MSPRT-TANDEM": ("adamw", 1e-4, 1e-4, "cost_sensitive_lsel", 100 / 51, 128, 10000),
+        "LSTM-s": ("rmsprop", 1e-4, 1e-3, "ranking_score", 10.0, 128, 10000),
+        "LSTM-m": ("rmsprop", 1e-4, 1e-3, "ranking_margin", 10.0, 128, 10000),
+        "EARLIEST 1e-1": ("adamw", 1e-4, 1e-3, "", 1e-1, 256, 5000),
+        "EARLIEST 1e-10": ("rmsprop", 1e-3, 1e-3, "", 1e-10, 256, 5000),
+    },
+    "losses_nmnist_h": {
+        "LSIF, as run": ("adamw", 1e-4, 1e-2, "lsif_clipped", 1.0, 500, 5000),
+        "LSIFwC": ("adamw", 1e-4, 1e-2, "lsifwc", 1.0, 500, 5000),
+        "DSKL": ("rmsprop", 1e-3, 1e-4, "dskl", 1.0, 500, 5000),
+        "BARR": ("adamw", 1e-4, 1e-4, "barr", 1.0, 500, 5000),
+        "LLLR": ("adamw", 1e-3, 1e-4, "lllr", 1.0, 500, 5000),
+        "Logistic": ("rmsprop", 1e-4, 1e-5, "logistic", 1.0, 500, 5000),
+        "LSEL": ("rmsprop", 1e-4, 1e-4, "lsel", 1.0, 500, 5000),
+    },
+    "losses_nmnist_100f": {
+        "LSEL": ("adamw", 1e-2, 1e-4, "lsel", 0.1, 100, 5000),
+        "Logistic": ("adamw", 1e-2, 1e-5, "logistic", 100.0, 100, 5000),
+    },
+    "ablation_nmnist_100f": {
+        "TANDEM Mult": ("adamw", 1e-2, 1e-5, "multiplet", 1.0, 100, 5000),
+        "TANDEM LSEL": ("adamw", 1e-2, 1e-4, "lsel", 0.1, 100, 5000),
+    },
+}
+
+
+@pytest.mark.parametrize("name", BEST)
+def test_what_stands_outside_of_the_profiles_are_the_best_values_of_the_paper_s_appendix(name):
+    for model, (optimizer, lr, decay, loss, weight, batch, iterations) in BEST[name].items():
+        settings = plan_of(name).contender(model).settings
+        assert (settings.optimizer.name, settings.optimizer.lr, settings.optimizer.weight_decay) == (
+            optimizer,
+            lr,
+            decay,
+        )
+        found = settings.loss.weights[loss] if loss else settings.model.penalty
+        assert found == pytest.approx(weight, rel=0.01)
+        assert (settings.training.batch_size, settings.training.iterations) == (batch, iterations)
+
+
 @each_plan
 def test_the_published_point_lies_in_its_grid(name):
     for each in trained(plan_of(name)):

@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from sooner import losses
+from sooner import EarlyClassifier, load, losses
+from sooner.data import Gaussian
 from sooner.losses import costs
 from sooner.models import build_model
-from sooner.settings import LossSettings, ModelSettings, OptimizerSettings
+from sooner.settings import LossSettings, ModelSettings, OptimizerSettings, settings_from_dict
 from sooner.stream.snapshot import fingerprint
 from sooner.train.criterion import _bound
 from sooner.train.optimizers import optimizer_for, schedule_for
@@ -121,6 +122,17 @@ def test_batch_norm_of_an_encoder_is_that_of_the_settings(encoder):
         norms = [(each.eps, each.momentum) for each in modules if isinstance(each, nn.BatchNorm1d | nn.BatchNorm2d)]
         assert len(norms) > 3
         assert set(norms) == {constants}
+
+
+def test_a_model_file_keeps_the_batch_norm_of_its_settings(tmp_path):
+    x, y = Gaussian.equidistant(2, 1.0).sample(40, 5, seed=0)
+    tables = {"model": {"hidden": 3, "batch_norm": "keras"}, "training": {"iterations": 5, "device": "cpu"}}
+    series = x.transpose(1, 2).numpy()
+    fitted = EarlyClassifier("recurrent", settings=settings_from_dict(tables)).fit(series, y.numpy())
+    fitted.save(tmp_path / "model.sooner")
+    loaded = load(tmp_path / "model.sooner")
+    assert (loaded.model_.readout.norm.eps, loaded.model_.readout.norm.momentum) == (1e-3, 0.01)
+    np.testing.assert_array_equal(loaded.scores(series).scores, fitted.scores(series).scores)
 
 
 def test_live_series_do_not_go_on_under_another_batch_norm():
