@@ -1,7 +1,9 @@
 """The public face: names that other code relies on, and the command line as a person meets it."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -65,3 +67,18 @@ def test_what_sooner_raises_becomes_one_sentence(monkeypatch, capsys):
 def test_version_is_said_by_the_command_itself():
     said = subprocess.run([sys.executable, "-m", "sooner", "--version"], capture_output=True, text=True, check=True)
     assert said.stdout.startswith("sooner 0.")
+
+
+def test_importing_the_package_loads_nothing_until_a_name_is_used():
+    program = "import sys, sooner; print([name for name in ('torch', 'sklearn', 'pyarrow') if name in sys.modules])"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert said.stdout == "[]\n"
+
+
+def test_the_names_that_are_loaded_late_are_those_that_type_checkers_see():
+    tree = ast.parse(Path(sooner.__file__).read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    assert sorted(alias.asname for line in block.body for alias in line.names) == sorted(sooner.__all__)
+    assert [name for name in sooner.__all__ if not hasattr(sooner, name)] == []
+    with pytest.raises(AttributeError, match="module 'sooner' has no attribute 'estimate'"):
+        sooner.estimate  # noqa: B018
