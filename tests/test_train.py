@@ -1,3 +1,4 @@
+import csv
 import dataclasses
 import json
 import math
@@ -177,13 +178,23 @@ def test_early_stopping_stops_and_stays_stopped(tmp_path):
 def test_the_folder_holds_everything_about_the_run(tmp_path):
     _, record = trained(folder=tmp_path / "run")
     files = {path.name.split(".")[0] for path in (tmp_path / "run").rglob("*") if path.is_file()}
-    assert files == {"best", "last", "record", "metrics", "events", "hparams"}
+    assert files == {"best", "last", "record", "metrics"}
     said = json.loads((tmp_path / "run" / "record.json").read_text())
     assert said["best"] == record.best._asdict()
     assert said["settings"]["optimizer"]["lr"] == 0.03
-    assert set(said["versions"]) == {"python", "torch", "lightning", "sooner"}
+    assert set(said["versions"]) == {"python", "torch", "sooner"}
     best = torch.load(tmp_path / "run" / "best.ckpt", weights_only=True)
-    assert best["global_step"] == record.best.step
+    assert best["learner"]["step"] == record.best.step
+
+
+def test_the_log_has_the_losses_of_steps_and_every_validation(tmp_path):
+    _, record = trained(folder=tmp_path)
+    with (tmp_path / "logs" / "start_0" / "metrics.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["step", "loss/total", "loss/multiplet", "loss/lsel", "mean_accuracy", "validation_loss"]
+    assert [int(row["step"]) for row in rows if row["loss/total"]] == [10, 20, 30, 40]
+    validated = [(int(row["step"]), float(row["mean_accuracy"])) for row in rows if row["mean_accuracy"]]
+    assert validated == [(found.step, found.metric) for found in record.history]
 
 
 def test_nothing_is_written_without_a_folder_and_nothing_is_said(tmp_path, monkeypatch, capfd):

@@ -15,7 +15,9 @@ from sooner.models import build_model
 from sooner.settings import changed, settings_from_dict
 from sooner.train import Examples, train
 from sooner.train.examples import InOrder, Shuffled, batch_indices, part_of
-from sooner.train.trainee import Trainee
+from sooner.train.learner import Learner, copied
+from sooner.train.precision import Precision
+from sooner.train.team import Team
 
 pytest.importorskip("ray", reason="no ray: install sooner[ray]")
 pytestmark = pytest.mark.ray
@@ -62,17 +64,19 @@ def test_every_series_of_the_validation_set_is_read_by_one_worker(workers):
 
 def test_the_mean_of_the_gradients_of_unequal_parts_is_the_gradient_of_the_batch():
     model = build_model(SETTINGS.model, (3,), 3, log_prior=np.zeros(3)).eval()  # no part is normalised by itself
-    trainee = Trainee(model, TRAINING, VALIDATION, changed(SETTINGS, {"training.batch_size": 5}))
-    batch = batch_indices(0, len(TRAINING), 5, seed=0)
+    settings = changed(SETTINGS, {"training.batch_size": 5})
+    start = copied(model)
 
-    def gradient(rows, workers):
-        trainee.trainer = SimpleNamespace(world_size=workers, loggers=[])
-        model.zero_grad()
-        trainee.training_step(TRAINING.take(rows), 0).backward()
+    def gradient(worker, workers):
+        model.load_state_dict(start)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Team, "share_buffers", lambda *_: None)
+            patch.setattr(Team, "average_gradients", lambda *_: None)
+            Learner(model, TRAINING, VALIDATION, settings, Precision("32"), Team(worker, workers)).step()
         return torch.cat([weight.grad.flatten() for weight in model.parameters()])
 
-    parts = [gradient(part_of(batch, worker, 2), 2) for worker in range(2)]
-    torch.testing.assert_close((parts[0] + parts[1]) / 2, gradient(batch, 1))
+    parts = [gradient(worker, 2) for worker in range(2)]
+    torch.testing.assert_close((parts[0] + parts[1]) / 2, gradient(0, 1))
 
 
 @pytest.fixture(scope="module")
@@ -102,8 +106,8 @@ def test_the_validation_of_all_workers_is_that_of_the_whole_set(unbroken):
     model, record = unbroken.model, unbroken.record
     assert [found.step for found in record.history] == [10, 20, 30, 40, 47]
     assert mean_accuracy(model.scores(VALIDATION.observations.float()), VALIDATION.labels) == record.best.metric
-    trainee = Trainee(model, TRAINING, VALIDATION, SETTINGS)
-    judged = [trainee._judge(batch) for batch in InOrder(VALIDATION, 64)]
+    learner = Learner(model, TRAINING, VALIDATION, SETTINGS, Precision("32"))
+    judged = [learner._judge(batch) for batch in InOrder(VALIDATION, 64)]
     loss = sum(float(each.total.detach()) * len(each.scores) for each in judged) / len(VALIDATION)
     assert record.best.loss == pytest.approx(loss, rel=1e-6)
 
@@ -171,7 +175,7 @@ def test_who_watches_may_end_it(cluster, tmp_path):  # noqa: ARG001
 
     with pytest.raises(Enough):
         trained(endless, folder=tmp_path, watch=look)
-    assert torch.load(tmp_path / "last.ckpt", weights_only=True)["global_step"] < 10**6
+    assert torch.load(tmp_path / "last.ckpt", weights_only=True)["learner"]["step"] < 10**6
 
 
 REFUSED = {

@@ -1,4 +1,4 @@
-"""Settings that an earlier version wrote down (model files, checkpoints, studies), in the meaning they have today.
+"""What an earlier version wrote down (settings in model files and studies, checkpoints), in the meaning it has today.
 
 Until `model.batch_norm` there was one batch norm, PyTorch's, the weight decay of AdamW and SGDW was multiplied by the learning
 rate, and EARLIEST did not explore. `to_dict` writes every key out, so a record without that key is of that time.
@@ -30,6 +30,15 @@ def upgraded(tables: Mapping[str, Any]) -> SettingsDict:
     if optimizer["name"] in ("adamw", "sgdw"):
         optimizer["weight_decay"] = decay_of_a_step(optimizer["weight_decay"], optimizer["lr"])
     return {**tables, "model": model, "optimizer": optimizer}
+
+
+def upgraded_checkpoint(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A checkpoint of the time when Lightning wrote them, as the training loop of today writes it."""
+    weights = {name.removeprefix("model."): value for name, value in state["state_dict"].items()}
+    selection = next(kept for name, kept in state["callbacks"].items() if name.startswith("Selection"))
+    optimizer = state["optimizer_states"][0]
+    learner = {"step": state["global_step"], "model": weights, "optimizer": optimizer, "scaler": {}}
+    return {"settings": state["settings"], "learner": learner, "selection": selection}
 
 
 def of_before(tables: Mapping[str, Any]) -> bool:

@@ -298,19 +298,19 @@ class TestWeightsAndGroups:
 
 
 def test_an_interrupted_training_goes_on_in_its_folder(tmp_path, monkeypatch):
-    from sooner.train.callbacks import Checkpoints
+    from sooner.train import loop
 
     x, y = waves(60)
     whole = EarlyClassifier(model="recurrent", max_epochs=6, hidden=8).fit(x, y)
-    write, count = Checkpoints.on_validation_end, []
+    write, count = loop.save_checkpoints, []
 
-    def interrupt(self, trainer, module):
-        write(self, trainer, module)
+    def interrupt(*given):
+        write(*given)
         count.append(1)
         if len(count) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Checkpoints, "on_validation_end", interrupt)
+    monkeypatch.setattr(loop, "save_checkpoints", interrupt)
     clf = EarlyClassifier(model="recurrent", max_epochs=6, hidden=8, folder=tmp_path / "run")
     with pytest.raises(KeyboardInterrupt):
         clf.fit(x, y)

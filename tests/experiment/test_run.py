@@ -22,7 +22,7 @@ from sooner.experiment.sets import SPLITS, Sets
 from sooner.experiment.stages import Stage, taken
 from sooner.models import build_model, features_from_file
 from sooner.settings import changed, settings_from_dict, to_dict
-from sooner.train.trainee import Trainee
+from sooner.train.learner import Learner
 
 running = sys.modules["sooner.experiment.run"]  # the package offers a function under the name of the module
 STAGES = small_plan.STAGES
@@ -424,19 +424,19 @@ def test_the_record_tells_the_settings_that_were_used(small, tuned):
 
 
 def test_tuning_that_is_interrupted_in_every_trial_tries_the_same_points(small, tuned, tmp_path, monkeypatch):
-    def cut(trainee):
-        counted.append(trainee)
+    def cut(learner):
+        counted.append(learner)
         if len(counted) in (2, 6):  # the second validation of the first trial, and that of the second one
             raise KeyboardInterrupt
-        validated(trainee)
+        return validated(learner)
 
     work, found, _ = tuned
     for stage in small.stages.in_order[:4]:
         shutil.copytree(stage.folder(small.work.folder), stage.folder(tmp_path))
     stage = _tuning(stages_of(small.plan, Work(tmp_path, seeds=1, trials=2)))
-    validated, counted = Trainee.on_validation_epoch_end, []
+    validated, counted = Learner.validate, []
     with monkeypatch.context() as patch, taken(stage.folder(tmp_path)):
-        patch.setattr(Trainee, "on_validation_epoch_end", cut)
+        patch.setattr(Learner, "validate", cut)
         for _ in range(2):
             with pytest.raises(KeyboardInterrupt):
                 stage.perform(tmp_path)

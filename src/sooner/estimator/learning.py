@@ -249,7 +249,6 @@ def _split(series: Series, way: Way) -> tuple[np.ndarray, np.ndarray]:
 def _train(
     ready: Series, unseen: Series, weights: FloatArray | None, settings: Settings, way: Way
 ) -> tuple[Model, Mapping[str, Any]]:
-    # Lightning takes seconds to import: whoever does not train by steps does without.
     from sooner.train import train
 
     torch.manual_seed(way.seed)

@@ -7,7 +7,7 @@ unbroken one would have seen, and nothing about the order has to be saved.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +29,11 @@ class Batch(NamedTuple):
     labels: Labels
     lengths: Lengths | None
     indices: Labels
+
+    def to(self, device: torch.device) -> "Batch":
+        """The batch on a device."""
+        lengths = None if self.lengths is None else self.lengths.to(device)
+        return Batch(self.observations.to(device), self.labels.to(device), lengths, self.indices.to(device))
 
 
 class Source(ABC):
@@ -171,11 +176,17 @@ class Shuffled:
     workers: int = 1
 
     def __iter__(self) -> Iterator[Batch]:
-        weights = None if self.examples.weights is None else tuple(self.examples.weights.tolist())
-        for step in range(self.start, self.stop):
-            indices = batch_indices(step, len(self.examples), self.batch_size, self.seed, weights)
-            mine = part_of(indices, self.worker, self.workers)
-            yield self.examples.take(mine, epoch_of(step, len(self.examples), self.batch_size))
+        return (self.batch(step) for step in range(self.start, self.stop))
+
+    def batch(self, step: int) -> Batch:
+        """The batch of a step, or one's part of it."""
+        indices = batch_indices(step, len(self.examples), self.batch_size, self.seed, self._weights)
+        mine = part_of(indices, self.worker, self.workers)
+        return self.examples.take(mine, epoch_of(step, len(self.examples), self.batch_size))
+
+    @cached_property
+    def _weights(self) -> tuple[float, ...] | None:
+        return None if self.examples.weights is None else tuple(self.examples.weights.tolist())
 
 
 @dataclass(frozen=True, eq=False)

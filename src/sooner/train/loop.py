@@ -1,42 +1,32 @@
-"""Training: `train` and what it needs of Lightning."""
+"""Training: `train`, and the loop of its steps.
 
-import functools
-import logging
-import signal
-import threading
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+The loop is written out, without a training framework: the batch of a step and its random numbers are functions of (seed, step),
+so there is no loader and no random state to keep, and what is left of a trainer is a dozen lines. With Lightning's, most of it
+was switched off, its warnings filtered and its handling of Ctrl-C repaired.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from pickle import UnpicklingError
-from typing import Any, Literal
+from typing import Any
 
 import torch
-from lightning.fabric.plugins import ClusterEnvironment
-from lightning.pytorch import Callback, Trainer
-from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
-from lightning.pytorch.strategies import Strategy
 
 from sooner.bfloat16 import refuse_bfloat16
 from sooner.errors import InvalidArgument
 from sooner.models.base import Model
 from sooner.settings import Settings, to_dict
-from sooner.train.callbacks import BEST, LAST, Bar, Checkpoints, Selection, Shown, Watch
 from sooner.train.examples import Source
+from sooner.train.learner import Learner, Validation, own_randomness
+from sooner.train.observers import Bar, Log, Observer, Watch
 from sooner.train.precision import Precision, precision_on, warn_of
 from sooner.train.record import Outcome, TrainingRecord, versions
-from sooner.train.trainee import Trainee, Validation, own_randomness
+from sooner.train.selection import LAST, Selection, read_checkpoint, save_checkpoints
+from sooner.train.team import Team
 from sooner.upgrade import recorded_settings
 
 _MAY_DIFFER = ("iterations", "patience", "device", "engine", "workers")
-_CHATTER = (
-    r"`isinstance\(treespec, LeafSpec\)` is deprecated",
-    r"Experiment logs directory .* exists and is not empty",
-    r"GPU available but not used",
-    r"It is recommended to use `self.log\(.*sync_dist=True\)`",
-)
 
 
 def train(
@@ -60,8 +50,8 @@ def train(
         training: every class of the model must occur.
         validation: where `sooner.evaluate.mean_accuracy` is measured.
         settings: their `model` table is only noted; the model is there already.
-        folder: for checkpoints, the record, and CSV and TensorBoard logs; without it nothing is written. Machines of a cluster
-            must share the disk it is on.
+        folder: for checkpoints, the record, and a CSV log; without it nothing is written. Machines of a cluster must share the
+            disk it is on.
         resume: go on from the folder's last checkpoint, if it has one.
         verbose: show a progress bar.
         watch: told about every validation; what it raises ends the training.
@@ -77,12 +67,13 @@ def train(
     else:
         precision = precision_on(accelerator_for(settings), settings)
         warn_of(precision)
-        beside = functools.partial(_beside, settings=settings, verbose=verbose, watch=watch)
-        outcome = fit(task, last, beside, precision)
+        observers = [*([Bar(settings.training.iterations)] if verbose else []), *([Watch(watch)] if watch else [])]
+        outcome = fit(task, last, observers, precision)
     model.load_state_dict(outcome.weights)
     model.to(device).eval()
     record = _record(settings, outcome)
     if task.home is not None:
+        task.home.mkdir(parents=True, exist_ok=True)
         (task.home / "record.json").write_text(record.to_json() + "\n", encoding="utf-8")
     return record
 
@@ -101,43 +92,71 @@ class Task:
 def fit(
     task: Task,
     last: Path | None,
-    beside: Callable[[Selection], list[Callback]],
+    observers: Sequence[Observer],
     precision: Precision,
-    *,
-    strategy: Strategy | Literal["auto"] = "auto",
-    environment: ClusterEnvironment | None = None,
+    team: Team = Team(),  # noqa: B008
 ) -> Outcome:
     """Train in this process, alone or as one of several workers.
 
     Args:
         task: the model is left with the weights of the last step.
         last: the checkpoint to go on from.
-        beside: callbacks that hear of a validation after it was noted and saved.
+        observers: hear of a validation after it was noted and saved.
         precision: the same for all workers.
-        strategy: Lightning's, for several workers.
-        environment: where Lightning learns who they are.
+        team: the workers.
     """
-    if accelerator_for(task.settings) == "cpu":
+    device = accelerator_for(task.settings)
+    if device == "cpu":
         refuse_bfloat16(task.model, "model")
-    selection = Selection(task.settings.training)
-    callbacks: list[Callback] = [selection]
-    if task.home is not None:
-        callbacks.append(Checkpoints(task.home, selection))
-    trainee = Trainee(task.model, task.training, task.validation, task.settings)
-    with own_randomness(), _quiet(), _interruptible():
-        trainer = _trainer(task, last, [*callbacks, *beside(selection)], precision, strategy, environment)
-        task.model.train()
-        trainer.fit(trainee, ckpt_path=last, weights_only=True)
+    with own_randomness():
+        learner = Learner(task.model.to(device).train(), task.training, task.validation, task.settings, precision, team)
+        selection = Selection(task.settings.training)
+        if last is not None:
+            state = read_checkpoint(last)
+            learner.load_state_dict(state["learner"])
+            selection.load_state_dict(state["selection"])
+        _run(learner, selection, task.home, _heard_by(observers, task, team, resumed=last is not None))
     assert selection.best is not None
     return Outcome(
         best=selection.best,
         weights=selection.weights,
         history=tuple(selection.history),
-        steps=trainer.global_step,
+        steps=learner.steps,
         seconds=round(selection.seconds, 3),
-        device=trainer.strategy.root_device.type,
+        device=device,
         precision=precision,
     )
+
+
+def _run(learner: Learner, selection: Selection, home: Path | None, observers: Sequence[Observer]) -> None:
+    """The loop: a run that had already ended stays ended."""
+    training, goes_on = learner.settings.training, not selection.exhausted
+    try:
+        for each in observers:
+            each.began(learner)
+        while goes_on and learner.steps < training.iterations:
+            learner.step()
+            for each in observers:
+                each.stepped(learner)
+            if learner.steps % training.validate_every and learner.steps < training.iterations:
+                continue
+            found = learner.validate()
+            selection.note(found, learner.model)
+            if home is not None and learner.team.leads:
+                save_checkpoints(home, learner, selection)
+            assert selection.best is not None
+            heard = [each.validated(found, selection.best) for each in observers]
+            goes_on = all(heard) and not selection.exhausted
+    finally:
+        for each in observers:
+            each.ended()
+
+
+def _heard_by(observers: Sequence[Observer], task: Task, team: Team, *, resumed: bool) -> Sequence[Observer]:
+    if task.home is None or not team.leads:
+        return observers
+    every = min(task.settings.training.validate_every, 50)
+    return [Log(task.home, every, resumed=resumed), *observers]
 
 
 def _record(settings: Settings, outcome: Outcome) -> TrainingRecord:
@@ -154,49 +173,8 @@ def _record(settings: Settings, outcome: Outcome) -> TrainingRecord:
     )
 
 
-def _beside(
-    selection: Selection, settings: Settings, *, verbose: bool, watch: Callable[[Validation], None] | None
-) -> list[Callback]:
-    callbacks: list[Callback] = []
-    if verbose:
-        callbacks.append(Shown(Bar(settings.training.iterations), selection))
-    if watch is not None:
-        callbacks.append(Watch(watch))
-    return callbacks
-
-
-def _trainer(
-    task: Task,
-    last: Path | None,
-    callbacks: list[Callback],
-    precision: Precision,
-    strategy: Strategy | Literal["auto"],
-    environment: ClusterEnvironment | None,
-) -> Trainer:
-    training = task.settings.training
-    return Trainer(
-        accelerator=accelerator_for(task.settings),
-        devices=1,
-        strategy=strategy,
-        plugins=environment,
-        precision=precision.in_lightning,
-        logger=_loggers(task.home, last),
-        callbacks=callbacks,
-        max_epochs=-1,
-        max_steps=training.iterations,
-        val_check_interval=training.validate_every,
-        check_val_every_n_epoch=None,
-        num_sanity_val_steps=0,
-        log_every_n_steps=min(training.validate_every, 50),
-        gradient_clip_val=None if training.gradient_clip == "none" else training.gradient_clip,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
-
-
 def accelerator_for(settings: Settings) -> str:
-    """The device of the settings, as Lightning calls it; one that this machine lacks is refused."""
+    """The device of the settings; one that this machine lacks is refused."""
     asked = settings.training.device
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if asked == "auto":
@@ -205,17 +183,6 @@ def accelerator_for(settings: Settings) -> str:
         remedy = '"auto" takes what there is.'
         raise InvalidArgument("training.device", "a device of this machine", repr(asked), remedy)
     return asked
-
-
-def _loggers(home: Path | None, last: Path | None) -> list[Logger] | Literal[False]:
-    if home is None:
-        return False
-    # Each start has logs of its own: a resumed run must not delete those of its past.
-    starts = len(list((home / "logs").glob("start_*"))) if last else 0
-    return [
-        CSVLogger(home, name="logs", version=f"start_{starts}"),
-        TensorBoardLogger(home, name="logs", version=f"start_{starts}"),
-    ]
 
 
 def _checkpoint(home: Path | None, settings: Settings, *, resume: bool) -> Path | None:
@@ -244,11 +211,7 @@ def _checkpoint(home: Path | None, settings: Settings, *, resume: bool) -> Path 
 
 def _began(last: Path) -> Settings:
     """The settings that a run began with."""
-    try:
-        return recorded_settings(torch.load(last, map_location="cpu", weights_only=True)["settings"])
-    except (RuntimeError, UnpicklingError, EOFError, KeyError):
-        remedy = f"Remove {LAST} to begin again, or put {BEST} in its place."
-        raise InvalidArgument("folder", "the folder of a run", f"one whose {LAST} is damaged", remedy) from None
+    return recorded_settings(read_checkpoint(last)["settings"])
 
 
 def _identity(settings: Settings) -> dict[str, Any]:
@@ -263,34 +226,3 @@ def _check_shapes(model: Model, training: Source, validation: Source) -> None:
     if int(validation.labels.max()) >= model.classes:
         remedy = f"The model has {model.classes} classes."
         raise InvalidArgument("labels", f"in 0..{model.classes - 1}", int(validation.labels.max()), remedy)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Let Lightning keep its news, its advice and those of its warnings that do not concern the user to itself."""
-    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
-    levels = [logger.level for logger in loggers]
-    with warnings.catch_warnings():
-        for message in _CHATTER:
-            warnings.filterwarnings("ignore", message=message)
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
-        try:
-            yield
-        finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C be a KeyboardInterrupt: Lightning would end the whole process, and leave the signal ignored."""
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    except SystemExit as leaving:
-        if not isinstance(leaving.__context__, KeyboardInterrupt):
-            raise
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, before)
-        raise KeyboardInterrupt from None

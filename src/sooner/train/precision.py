@@ -2,8 +2,10 @@
 
 import functools
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Literal
+
+import torch
 
 from sooner.bfloat16 import bfloat16_support
 from sooner.errors import InvalidArgument, PrecisionChanged
@@ -22,12 +24,11 @@ class Precision:
     used: str
     note: str = ""
 
-    @property
-    def in_lightning(self) -> Literal["32-true", "bf16-mixed", "16-mixed"]:
-        """Lightning's name of it."""
-        if self.used == "bf16-mixed":
-            return "bf16-mixed"
-        return "16-mixed" if self.used == "16-mixed" else "32-true"
+    def autocast(self, device: str) -> AbstractContextManager[None]:
+        """The context of a forward pass."""
+        if self.used == "32":
+            return nullcontext()
+        return torch.autocast(device, torch.bfloat16 if self.used == "bf16-mixed" else torch.float16)
 
     def to_dict(self) -> dict[str, str]:
         """What records say of it."""
@@ -58,6 +59,6 @@ def refuse_half_on_cpu(accelerator: str, settings: Settings) -> None:
 @functools.cache
 def warn_of(precision: Precision) -> None:
     """Warn of a precision that is not the one of the settings, once: a study or an experiment trains many times."""
-    # Python's own "once for each place" begins anew whenever some filter is changed, which Lightning's part does.
+    # Python's own "once for each place" begins anew whenever some filter is changed.
     if precision.note:
         warnings.warn(precision.note, PrecisionChanged, stacklevel=3)

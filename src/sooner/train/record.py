@@ -9,8 +9,8 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from sooner.settings import Settings, to_dict
+from sooner.train.learner import StateDict, Validation
 from sooner.train.precision import Precision
-from sooner.train.trainee import StateDict, Validation
 
 
 class Outcome(NamedTuple):
@@ -57,7 +57,7 @@ def versions() -> dict[str, str]:
     """What the numbers depend on."""
     return {
         "python": platform.python_version(),
-        **{package: version(package) for package in ("torch", "lightning", "sooner")},
+        **{package: version(package) for package in ("torch", "sooner")},
     }
 
 

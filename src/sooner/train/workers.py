@@ -1,6 +1,6 @@
 """Workers of a Ray cluster: several that train one model together, or several that share out what can be done apart.
 
-Training is Ray Train around the same Lightning module. Each step's batch is the one that a single process would read, every
+Training is Ray Train around the same loop. Each step's batch is the one that a single process would read, every
 worker reads its own part of it, and the gradients' mean over the workers is the batch's; only the first worker writes. When
 a worker dies, Ray starts all of them again from the last checkpoint. Some things are not as in one process:
 
@@ -19,17 +19,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-import torch.distributed
-from lightning.pytorch import Callback, LightningModule, Trainer
-
 from sooner.cluster import RETRIES, connected
 from sooner.errors import InvalidArgument, SoonerError, WorkersLost
 from sooner.settings import Settings
-from sooner.train.callbacks import LAST, Bar, Selection
+from sooner.train.learner import Validation
 from sooner.train.loop import Task, accelerator_for, fit
+from sooner.train.observers import Bar, Observer
 from sooner.train.precision import Precision, precision_on, refuse_half_on_cpu, warn_of
 from sooner.train.record import Outcome
-from sooner.train.trainee import Trainee, Validation
+from sooner.train.selection import LAST
+from sooner.train.team import Team
 
 _PATIENCE = 0.5  # seconds between two looks at what workers have to say
 _FAREWELL = 10.0  # seconds for workers who were told to stop
@@ -155,8 +154,9 @@ def _trainer(job: dict[str, Any], settings: Settings, notes: str) -> Any:
 def _work(job: dict[str, Any]) -> bytes | None:
     """What each worker of a training does; the first one's answer is for the driver alone, so it stays sealed on its way."""
     import ray
+    import torch
     from ray.exceptions import ActorDiedError
-    from ray.train.lightning import RayDDPStrategy, RayLightningEnvironment
+    from ray.train.torch import get_device
 
     news = job["news"]
     try:
@@ -165,15 +165,13 @@ def _work(job: dict[str, Any]) -> bytes | None:
         return None
     try:
         task = ray.get(job["task"])
-        environment = RayLightningEnvironment()
-        last, precision = _agreed(task.home), _agreed_precision(task.settings)
-        if precision.note and torch.distributed.get_rank() == 0:
+        team = Team.of_process_group()
+        if accelerator_for(task.settings) == "cuda":
+            torch.cuda.set_device(get_device())
+        last, precision = _agreed(task.home, team), _agreed_precision(task.settings, team)
+        if precision.note and team.leads:
             news.put(pickle.dumps(precision))
-
-        def beside(kept: Selection) -> list[Callback]:
-            return [_Relay(news, kept)]
-
-        outcome = fit(task, last, beside, precision, strategy=RayDDPStrategy(), environment=environment)
+        outcome = fit(task, last, [_Relay(news, team)], precision, team)
     except Exception as error:
         if _final(error):
             news.put(pickle.dumps(error))
@@ -181,27 +179,23 @@ def _work(job: dict[str, Any]) -> bytes | None:
     return pickle.dumps(outcome)
 
 
-def _agreed(home: Path | None) -> Path | None:
+def _agreed(home: Path | None, team: Team) -> Path | None:
     """The checkpoint to go on from, as the first worker sees it: files may be late to appear on other machines."""
     if home is None:
         return None
     if not home.is_dir():
         remedy = "Name a folder on such a disk."
         raise InvalidArgument("folder", "on a disk that all machines of the cluster share", str(home), remedy)
-    found = [(home / LAST).exists()]
-    torch.distributed.broadcast_object_list(found, src=0)
-    return home / LAST if found[0] else None
+    return home / LAST if team.agree((home / LAST).exists()) else None
 
 
-def _agreed_precision(settings: Settings) -> Precision:
+def _agreed_precision(settings: Settings, team: Team) -> Precision:
     """The precision of all workers: each tries its own CPU, and if bfloat16 fails on one of them, all use float32.
 
     Gradients of two precisions must not be averaged, and float32 is what every machine has.
     """
     own = precision_on(accelerator_for(settings), settings)
-    found: list[Precision] = [own] * torch.distributed.get_world_size()
-    torch.distributed.all_gather_object(found, own)
-    return next((each for each in found if each.note), own)
+    return next((each for each in team.gather(own) if each.note), own)
 
 
 def _final(error: Exception) -> bool:
@@ -209,24 +203,22 @@ def _final(error: Exception) -> bool:
     return isinstance(error, SoonerError) or not isinstance(error, RuntimeError | OSError)
 
 
-class _Relay(Callback):
-    """Tells the driver about every validation; a driver who has closed the queue wants the run to end."""
+class _Relay(Observer):
+    """Tells the driver about every validation; a driver that has closed the queue wants the run to end."""
 
-    def __init__(self, news: Any, selection: Selection) -> None:
+    def __init__(self, news: Any, team: Team) -> None:
         self._news = news
-        self._selection = selection
+        self._team = team
 
-    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Tell, and let all workers know whether anybody listened."""
-        assert isinstance(pl_module, Trainee)
-        heard = trainer.strategy.broadcast(trainer.is_global_zero and self._tell(pl_module.latest))
-        trainer.should_stop = trainer.should_stop or not heard
+    def validated(self, found: Validation, best: Validation) -> bool:
+        """Tell, and let all workers know whether the driver listens."""
+        return self._team.agree(self._team.leads and self._tell(found, best))
 
-    def _tell(self, found: Validation | None) -> bool:
+    def _tell(self, found: Validation, best: Validation) -> bool:
         from ray.exceptions import ActorDiedError, ActorUnavailableError
 
         try:
-            self._news.put(pickle.dumps((found, self._selection.best)))
+            self._news.put(pickle.dumps((found, best)))
         except ActorDiedError:
             return False
         except ActorUnavailableError:  # the way there is blocked for a while; the news are lost, and nothing else
@@ -248,7 +240,7 @@ class _Told:
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
-            self._bar.hide()
+            self._bar.ended()
 
     def empty(self, queue: Any) -> None:
         """Take all that is in the queue."""

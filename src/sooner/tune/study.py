@@ -32,8 +32,8 @@ from sooner.inputs import as_whole
 from sooner.models.base import Model
 from sooner.settings import Settings, SettingsDict, changed, to_dict, write_toml
 from sooner.train import Source, Validation, train
+from sooner.train.learner import own_randomness
 from sooner.train.record import versions
-from sooner.train.trainee import own_randomness
 from sooner.tune.space import SearchSpace
 from sooner.upgrade import of_before, recorded_settings
 
