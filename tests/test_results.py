@@ -143,6 +143,13 @@ def test_without_check_the_pages_are_mended(results, copied, monkeypatch):
     assert copied() == ""
 
 
+def test_the_commands_of_the_first_page_are_those_whose_output_was_recorded():
+    record = json.loads((ROOT / "results" / "pages.json").read_text(encoding="utf-8"))
+    for page in (ROOT / "README.md", ROOT / "docs" / "getting-started.md"):
+        text = " ".join(page.read_text(encoding="utf-8").split())
+        assert [command for command in record["pumps"]["commands"] if command not in text] == []
+
+
 # --- the order of models ------------------------------------------------------------------------------------------------
 
 
