@@ -49,7 +49,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/consistency.py
 
 docs: $(READY)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python .ci/docs.py
 
 # The built wheel, in an empty environment, outside this tree.
 wheel-check: $(READY)

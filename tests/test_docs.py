@@ -1,8 +1,5 @@
 import doctest
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -39,15 +36,3 @@ def test_the_reference_of_the_command_line_names_every_verb_and_option_and_no_ot
 def test_pictures_and_pages_that_a_page_names_are_there(page: Path) -> None:
     named = re.findall(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)", page.read_text(encoding="utf-8"))
     assert [name for name in named if not (page.parent / name).exists()] == []
-
-
-def test_the_site_builds_without_a_warning_and_asks_nobody_for_a_file(tmp_path: Path) -> None:
-    words = ["-m", "mkdocs", "build", "--strict", "--quiet", "--config-file", str(ROOT / "mkdocs.yml")]
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    program = [sys.executable, *words, "--site-dir", str(tmp_path)]
-    ended = subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
-    assert ended.returncode == 0, ended.stderr
-    fetched = re.compile(r"""<(?:script|link|img|iframe)[^>]*(?:src|href)="https?://(?!localhost)""")
-    pages = list(tmp_path.rglob("*.html"))
-    assert len(pages) > len(PAGES) - 1
-    assert [page.name for page in pages if fetched.search(page.read_text(encoding="utf-8"))] == []
