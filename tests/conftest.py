@@ -14,10 +14,10 @@ settings.load_profile("sooner")
 
 
 def pytest_collection_modifyitems(items):
-    """Tests on a cluster come first, and those of a module stay together: they share it, and it takes seconds to start."""
+    """Tests on a cluster come first: they wait most. Those that look at the small plan stay together: one carries it out."""
     for item in items:
-        if item.get_closest_marker("ray"):
-            item.add_marker(pytest.mark.xdist_group(item.module.__name__))
+        if "small" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("small_plan"))
     items.sort(key=lambda item: item.get_closest_marker("ray") is None)
 
 

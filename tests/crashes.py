@@ -18,6 +18,11 @@ class Scheduling(LoadGroupScheduling):
     (pytest-dev/pytest-xdist 1189 and 1362), and gives a test that kills its worker to the next one, until none is left (1371).
     """
 
+    def _split_scope(self, nodeid):
+        """Tests of a file stay together unless they name a group: they share fixtures, which each worker would build anew."""
+        scope = super()._split_scope(nodeid)
+        return nodeid.partition("::")[0] if scope == nodeid else scope
+
     def remove_node(self, node):
         units = self.assigned_work.pop(node)
         pending = [test for unit in units.values() for test, done in unit.items() if not done]

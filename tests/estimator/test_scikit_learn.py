@@ -52,14 +52,14 @@ def test_the_checks_that_are_left_out_do_fail(name):
 
 
 def test_cross_validation_gives_numbers():
-    x, y = waves(60)
+    x, y = waves(60, time=15)
     scores = cross_val_score(EarlyClassifier(), x, y, cv=3)
     assert scores.shape == (3,)
     assert (scores > 0.4).all()
 
 
 def test_grid_search_finds_its_best():
-    x, y = waves(60)
+    x, y = waves(36, time=12)
     search = GridSearchCV(EarlyClassifier(), {"rule": ["msprt", "fixed_time"], "random_state": [0, 1]}, cv=2).fit(x, y)
     assert search.best_params_["rule"] in ("msprt", "fixed_time")
     assert search.best_estimator_.threshold > 0
