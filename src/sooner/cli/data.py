@@ -53,7 +53,7 @@ def list_sets(as_json: AsJson = False) -> None:
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="`mnist`, which the three NMNIST sets are made of.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="`mnist`, which the three NMNIST sets are made of.")],
     folder: Folder = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -81,7 +81,7 @@ def fetch(
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="`nmnist`, `nmnist-h`, `nmnist-100f` or `digits`.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="`nmnist`, `nmnist-h`, `nmnist-100f` or `digits`.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The PNG to write; by default NAME.png.")] = None,
     split: Annotated[Literal["train", "validation", "test"], typer.Option(help="Which part.")] = "train",
     series: Annotated[int, typer.Option(min=1, max=30, help="How many series.")] = 8,
@@ -103,7 +103,7 @@ def show(
 
 @app.command()
 def features(
-    name: Annotated[Literal["ucf101", "hmdb51"], typer.Argument(help="Which set.")],
+    name: Annotated[Literal["ucf101", "hmdb51"], typer.Argument(metavar="NAME", help="Which set.")],
     videos: Annotated[Path, typer.Option(help="Folder that holds a folder of videos for each class.")],
     splits: Annotated[Path, typer.Option(help="Folder of the official split files.")],
     backbone: Annotated[

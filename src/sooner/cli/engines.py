@@ -21,7 +21,7 @@ Address: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--address",
-        help="Of the cluster this machine belongs to: host:port or auto. Without one it is started here, and stopped.",
+        help="Ray address (host:port or auto). Default: a temporary local cluster.",
         rich_help_panel=_CLUSTER,
     ),
 ]

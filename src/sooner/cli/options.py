@@ -17,26 +17,36 @@ _COLUMNS = "Columns of a table"
 Source: TypeAlias = Annotated[
     str,
     typer.Argument(
+        metavar="SOURCE",
         help="A CSV or Parquet table in long form (a row for each observation), a folder or a pattern of tables, an .npz or "
-        ".ts file, `digits`, or the name of a UCR or UEA set such as `JapaneseVowels`."
+        ".ts file, `digits`, or the name of a UCR or UEA set such as `JapaneseVowels`.",
     ),
 ]
 ModelFile: TypeAlias = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `sooner train` has written.")]
 SeriesColumn: TypeAlias = Annotated[
-    str | None, typer.Option("--series", help="Column that says whose an observation is.", rich_help_panel=_COLUMNS)
+    str | None, typer.Option("--series", help="Column with the series ID.", rich_help_panel=_COLUMNS)
 ]
 TimeColumn: TypeAlias = Annotated[
-    str | None, typer.Option("--time", help="Column that orders the observations.", rich_help_panel=_COLUMNS)
+    str | None, typer.Option("--time", help="Column with the time of an observation.", rich_help_panel=_COLUMNS)
 ]
 LabelColumn: TypeAlias = Annotated[
-    str | None, typer.Option("--label", help="Column that names the class.", rich_help_panel=_COLUMNS)
+    str | None, typer.Option("--label", help="Column with the class.", rich_help_panel=_COLUMNS)
 ]
 GroupColumn: TypeAlias = Annotated[
-    str | None, typer.Option("--group", help="Column that says who a series comes from.", rich_help_panel=_COLUMNS)
+    str | None,
+    typer.Option(
+        "--group",
+        help="Column with a group ID (for example the patient); a group is never split.",
+        rich_help_panel=_COLUMNS,
+    ),
 ]
 ChannelColumns: TypeAlias = Annotated[
     str | None,
-    typer.Option("--channels", help="What was measured, with commas between: a,b,c.", rich_help_panel=_COLUMNS),
+    typer.Option(
+        "--channels",
+        help="Columns of numbers, with commas between: a,b,c. Default: all others.",
+        rich_help_panel=_COLUMNS,
+    ),
 ]
 IgnoredColumns: TypeAlias = Annotated[
     list[str] | None,

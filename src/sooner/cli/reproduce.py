@@ -48,7 +48,10 @@ class _Told:
 
 def reproduce(
     name: Annotated[
-        str, typer.Argument(help="A published table or figure by name, or a TOML file; without one, those there are.")
+        str,
+        typer.Argument(
+            metavar="NAME", help="A published table or figure by name, or a TOML file; without one, those there are."
+        ),
     ] = "",
     profile: Annotated[str, typer.Option(help="`cpu`, or `paper` for the published settings on a GPU.")] = "cpu",
     seeds: Annotated[int | None, typer.Option(min=1, help="Trials of each model; by default as the plan says.")] = None,

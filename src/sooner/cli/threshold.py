@@ -32,7 +32,9 @@ def threshold(
     model: ModelFile,
     source: Annotated[
         str | None,
-        typer.Argument(help="Labelled series as for `train`; by default those that were held out in training."),
+        typer.Argument(
+            metavar="SOURCE", help="Labelled series as for `train`; by default those that were held out in training."
+        ),
     ] = None,
     max_error: Annotated[float | None, typer.Option(help="Largest balanced error: 0.02 means 2 %.")] = None,
     max_mean_time: Annotated[float | None, typer.Option(help="Largest mean number of observations.")] = None,

@@ -82,7 +82,7 @@ def train(
     With `--engine ray` the workers share each batch of a recurrent model (by default 1 works). Machines of a cluster must share
     the disk that the model is written to.
 
-    Example: `sooner train pumps.csv --series pump --time at --label state --out pumps.sooner`
+    Example: `sooner train pumps.csv --series pump --time minute --label state --out pumps.sooner`
     """
     screen = Screen(as_json=as_json, quiet=quiet)
     if out.name and not out.is_dir():
