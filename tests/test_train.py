@@ -3,6 +3,7 @@ import dataclasses
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -204,9 +205,15 @@ def test_nothing_is_written_without_a_folder_and_nothing_is_said(tmp_path, monke
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_verbose_run_shows_a_bar(capfd):
+@pytest.mark.parametrize("columns", ["80", "140"])
+def test_a_verbose_run_shows_a_bar(capfd, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
     trained(verbose=True)
-    assert "47/47" in capfd.readouterr().out
+    shown = capfd.readouterr()
+    assert shown.out == ""
+    assert "47/47" in shown.err
+    if columns == "140":
+        assert re.search(r"best mean accuracy over time 0\.\d{4} at step \d+, validation", shown.err)
 
 
 def test_a_loss_that_is_no_number_is_named_with_step_and_series():

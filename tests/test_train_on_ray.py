@@ -97,7 +97,7 @@ def test_a_run_that_began_here_goes_on_there_as_if_nothing_had_happened(cluster,
     assert torch.equal(weights_of(resumed), weights_of(whole))
     assert (same.history, same.best, same.steps, same.device) == (record.history, record.best, 47, "cpu")
     assert heard == list(record.history[2:])
-    assert "47/47" in capfd.readouterr().out
+    assert "47/47" in capfd.readouterr().err
     assert not resumed.training
 
 

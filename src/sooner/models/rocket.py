@@ -1,7 +1,7 @@
 """The model for small data: running convolutions, and a calibrated linear classifier at each checkpoint in time."""
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -26,6 +26,8 @@ from sooner.types import (
     StepScores,
     Windows,
 )
+
+Watch: TypeAlias = Callable[[str, int, int], None]
 
 
 class Fitted(NamedTuple):
@@ -103,6 +105,7 @@ class Rocket(Model):
         checkpoints: int | Sequence[int] = 50,
         thresholds: int = 4,
         seed: int = 0,
+        watch: Watch | None = None,
     ) -> Fitted:
         """Fit and calibrate a classifier at every checkpoint that series of at least two classes reach.
 
@@ -116,6 +119,7 @@ class Rocket(Model):
             checkpoints: times from 1, or how many of them, evenly spaced up to the longest series.
             thresholds: for each kernel and dilation.
             seed: of the choice of channels and thresholds.
+            watch: told what is done now, how much of it is done, and of how much.
         """
         series = as_tensor(observations, name="observations")
         refuse_empty(series, name="observations")
@@ -139,12 +143,19 @@ class Rocket(Model):
             remedy = "Left out with its group, a class would not be known any more: bring a class in two groups."
             raise InvalidArgument("groups", "with a class that is in two of them", "each class in one", remedy)
         counts = np.ones(len(series)) if weights is None else as_weights(weights, len(series), name="weights")
-        return Fitted(model.eval(), model._fit_checkpoints(flat, targets, ends, counts, owners))
+        return Fitted(model.eval(), model._fit_checkpoints(flat, targets, ends, counts, owners, watch))
 
     def _fit_checkpoints(
-        self, flat: Tensor, labels: Labels, lengths: Lengths, weights: FloatArray, groups: IntArray
+        self,
+        flat: Tensor,
+        labels: Labels,
+        lengths: Lengths,
+        weights: FloatArray,
+        groups: IntArray,
+        watch: Watch | None,
     ) -> Scores:
-        found = self.running.at(flat, self.checkpoints).double().numpy()
+        tell = watch or (lambda *_: None)
+        found = self.running.at(flat, self.checkpoints, lambda *done: tell("convolving series", *done)).double().numpy()
         kinds = (self.running.counted, STATISTICS * self.running.channels)
         held = torch.zeros(len(flat), self.classes)
         scores = held[:, None].repeat(1, flat.shape[1], 1)
@@ -162,6 +173,7 @@ class Rocket(Model):
             fresh = torch.as_tensor(linear.left_out).float().log_softmax(dim=1)
             held[rows] = carried_over(held[rows], fresh, present)
             scores[:, time - 1 :] = held[:, None]
+            tell("fitting evaluation times", place + 1, len(self.checkpoints))
         return scores
 
     def forward(self, observations: Observations, lengths: Lengths | None = None) -> Windows:

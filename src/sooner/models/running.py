@@ -18,7 +18,7 @@ Observations are first put on a grid of whole numbers. So all sums are exact wha
 a live series and the same one in a batch, and thresholds lie halfway between the whole numbers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
@@ -111,10 +111,19 @@ class RunningFeatures(nn.Module):
         places = (ranks * (len(values) - 1)).long().permute(2, 0, 1)
         self.limits.copy_((values.sort(dim=0).values.gather(0, places) + 0.5).permute(1, 2, 0))
 
-    def at(self, series: Flat, times: Sequence[int]) -> Float[Tensor, "rows times features"]:
-        """The features after each of these times, ascending; those beyond a series' own length mean nothing."""
-        parts = series.split(self.rows_at_once(series.shape[1]))
-        return torch.cat([torch.stack(list(self.along(part, times)), dim=1) for part in parts])
+    def at(
+        self, series: Flat, times: Sequence[int], watch: Callable[[int, int], None] | None = None
+    ) -> Float[Tensor, "rows times features"]:
+        """The features after each of these times, ascending; those beyond a series' own length mean nothing.
+
+        `watch` is told how many of the series are done, and of how many.
+        """
+        found: list[Tensor] = []
+        for part in series.split(self.rows_at_once(series.shape[1])):
+            found.append(torch.stack(list(self.along(part, times)), dim=1))
+            if watch is not None:
+                watch(sum(map(len, found)), len(series))
+        return torch.cat(found)
 
     def rows_at_once(self, time: int) -> int:
         """How many series of so many observations are convolved at once, so that memory stays bounded."""

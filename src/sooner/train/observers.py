@@ -4,8 +4,7 @@ import csv
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
+from sooner import progress
 from sooner.train.learner import Learner, Validation
 
 
@@ -44,9 +43,7 @@ class Bar(Observer):
     """One bar over all steps, with the best metric so far."""
 
     def __init__(self, iterations: int) -> None:
-        text, counts = TextColumn("{task.description}"), MofNCompleteColumn()
-        self._progress = Progress(text, BarColumn(), counts, TimeElapsedColumn(), TimeRemainingColumn())
-        self._task = self._progress.add_task("training", total=iterations)
+        self._bar = progress.Bar("training", iterations)
 
     def began(self, learner: Learner) -> None:
         """Show it."""
@@ -64,20 +61,19 @@ class Bar(Observer):
 
     def ended(self) -> None:
         """Leave the terminal as it was."""
-        self._progress.stop()
+        self._bar.hide()
 
     def show(self, step: int) -> None:
         """Begin at a step."""
-        self.move(step)
-        self._progress.start()
+        self._bar.show(step)
 
     def move(self, step: int) -> None:
         """To a step."""
-        self._progress.update(self._task, completed=step)
+        self._bar.move(step)
 
     def name(self, best: Validation) -> None:
         """The best so far."""
-        self._progress.update(self._task, description=f"best {best.metric:.4f} at step {best.step}")
+        self._bar.describe(f"training (best mean accuracy over time {best.metric:.4f} at step {best.step}, validation)")
 
 
 class Log(Observer):
