@@ -18,7 +18,8 @@ PUBLIC = {
     "rules": "MSPRT LogOdds FixedTime ProbabilityThreshold Patience Rule ThresholdRule Step leader bounds RULES rule_named",
     "evaluate": "sat_curve stopping_curve balanced_error mean_time hitting_times class_errors choose_rule earliness "
     "average_cost harmonic_mean mean_accuracy over_seeds least_threshold_for_error greatest_threshold_for_time "
-    "threshold_of_least_cost threshold_of_least_average_cost achieved Achieved Limits balanced_limits exact_limits",
+    "threshold_of_least_cost threshold_of_least_average_cost achieved Achieved Limits balanced_limits exact_limits "
+    "default_threshold group_limits group_mean_limits menu_of Menu Offer",
     "data": "Gaussian AR1 HiddenOnset Process Sample Series Standardizer Nmnist mnist digits video archives files Columns "
     "Table Unlabelled read_table read_observations table_parts observation_parts",
     "types": "Decisions SATCurve Windows",

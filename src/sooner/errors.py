@@ -74,6 +74,24 @@ class UnreachableTarget(SoonerError, ValueError):
         self.best = best
 
 
+class NearChance(UserWarning):
+    """A rule decides little better than guessing would, or too few series show that it does; a warning, no error.
+
+    >>> NearChance("MSPRT(threshold=0.0)", 0.667, 0.71, 0.667, 300).finding.partition(": ")[2]
+    'its balanced error on 300 unseen series is 66.7% (with 99% confidence at most 71.0%), and guessing has 66.7%.'
+    """
+
+    def __init__(self, rule: str, error: float, at_most: float, chance: float, series: int) -> None:
+        self.finding = (
+            f"{rule} is near chance: its balanced error on {series:,} unseen series is {error:.1%} (with 99% confidence at "
+            f"most {at_most:.1%}), and guessing has {chance:.1%}."
+        )
+        super().__init__(
+            f"{self.finding} `print(clf.menu())` shows what other thresholds reach. If none is better: more series, or other "
+            "channels."
+        )
+
+
 class LawBroken(SoonerError, AssertionError):
     """An object handed to `sooner.checks` does not obey a law of its contract."""
 

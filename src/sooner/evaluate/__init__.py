@@ -6,6 +6,7 @@ from sooner.evaluate.bands import Limits as Limits
 from sooner.evaluate.bands import balanced_limits as balanced_limits
 from sooner.evaluate.bands import exact_limits as exact_limits
 from sooner.evaluate.choose import choose_rule as choose_rule
+from sooner.evaluate.choose import default_threshold as default_threshold
 from sooner.evaluate.choose import greatest_threshold_for_time as greatest_threshold_for_time
 from sooner.evaluate.choose import least_threshold_for_error as least_threshold_for_error
 from sooner.evaluate.choose import settled as settled
@@ -13,6 +14,11 @@ from sooner.evaluate.choose import threshold_of_least_average_cost as threshold_
 from sooner.evaluate.choose import threshold_of_least_cost as threshold_of_least_cost
 from sooner.evaluate.curve import sat_curve as sat_curve
 from sooner.evaluate.curve import stopping_curve as stopping_curve
+from sooner.evaluate.grouped import group_limits as group_limits
+from sooner.evaluate.grouped import group_mean_limits as group_mean_limits
+from sooner.evaluate.menu import Menu as Menu
+from sooner.evaluate.menu import Offer as Offer
+from sooner.evaluate.menu import menu_of as menu_of
 from sooner.evaluate.metrics import ClassErrors as ClassErrors
 from sooner.evaluate.metrics import HittingTimes as HittingTimes
 from sooner.evaluate.metrics import OverSeeds as OverSeeds

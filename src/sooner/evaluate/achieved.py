@@ -1,16 +1,26 @@
 """What a rule reaches on labelled series, and how sure one can be of it."""
 
+import warnings
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from scipy import special
 
-from sooner.evaluate.bands import balanced_limits, exact_limits
-from sooner.evaluate.metrics import class_errors, hitting_times
+from sooner.errors import NearChance
+from sooner.evaluate.bands import Limits, balanced_limits, exact_limits
+from sooner.evaluate.grouped import group_counts, group_limits, group_mean_limits
+from sooner.evaluate.metrics import as_groups, class_errors, hitting_times
 from sooner.inputs import labelled
 from sooner.rules import Rule
-from sooner.types import ArrayLike
+from sooner.types import ArrayLike, Decisions, IntArray
+
+NEAR, SURE = 0.85, 0.99
+"""A rule is near chance if its error is so large a share of chance, or, with so much confidence, may be chance itself.
+
+The rule was mostly chosen on the series that show its error, which is then too good: hence so much. Classifiers fitted to pure
+noise are mostly found out so, not always.
+"""
 
 
 @dataclass(frozen=True)
@@ -25,6 +35,10 @@ class Achieved:
         mean_time: counted from 1; `mean_time_low` and `mean_time_high` are its limits.
         earliness: the mean share of a series that was read.
         forced: the share of decisions that the end of a series forced.
+        chance: the balanced error of guessing, 1 - 1/K.
+        error_at_most: what the balanced error is at most, with 99% confidence to one side.
+        near_chance: whether that reaches chance, or the error itself 85% of it.
+        groups: how many groups the series come from, if that is known: the limits are then about groups.
     """
 
     rule: Rule
@@ -40,6 +54,10 @@ class Achieved:
     forced: float
     forced_low: float
     forced_high: float
+    chance: float
+    error_at_most: float
+    near_chance: bool
+    groups: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; the rule as it is written."""
@@ -49,12 +67,36 @@ class Achieved:
         return (
             f"balanced error {self.error:.2%} (95 % limits {self.error_low:.2%} to {self.error_high:.2%}), "
             f"mean time {self.mean_time:.2f} ({self.mean_time_low:.2f} to {self.mean_time_high:.2f}), "
-            f"forced {self.forced:.1%}, on {self.series:,} series"
+            f"forced {self.forced:.1%}, on {self.where}"
         )
+
+    @property
+    def where(self) -> str:
+        """What it was measured on."""
+        return f"{self.series:,} series" + (
+            "" if self.groups is None else f" in {self.groups:,} groups, limits by group"
+        )
+
+    def warning(self) -> NearChance | None:
+        """What is to be said of a rule that is little better than guessing."""
+        if not self.near_chance:
+            return None
+        return NearChance(repr(self.rule), self.error, self.error_at_most, self.chance, self.series)
+
+    def warn_near_chance(self) -> None:
+        """Warn where the caller was called, if the rule is little better than guessing."""
+        if (said := self.warning()) is not None:
+            warnings.warn(said, stacklevel=3)
 
 
 def achieved(
-    rule: Rule, scores: ArrayLike, labels: ArrayLike, *, lengths: ArrayLike | None = None, confidence: float = 0.95
+    rule: Rule,
+    scores: ArrayLike,
+    labels: ArrayLike,
+    *,
+    lengths: ArrayLike | None = None,
+    groups: Any = None,
+    confidence: float = 0.95,
 ) -> Achieved:
     """What the rule reaches on these series.
 
@@ -63,6 +105,8 @@ def achieved(
         scores: (batch, time, classes), of series that neither training nor the choice of the rule saw, for honest limits.
         labels: (batch,), in 0..K-1.
         lengths: (batch,); what lies beyond is padding.
+        groups: (batch,), who or what a series comes from, if several come from one: the limits are then about new groups, not
+            about new series of these (see `sooner.evaluate.grouped`).
         confidence: of the limits: exact ones of the classes joined for the balanced error, Student's for the mean time.
 
     >>> from sooner.rules import MSPRT
@@ -72,24 +116,55 @@ def achieved(
     """
     batch = labelled(scores, labels, lengths)
     decisions = rule.decide(batch.scores, batch.lengths)
-    truths, series = batch.labels.cpu().numpy(), len(batch.labels)
-    errors, times = class_errors(decisions, truths), hitting_times(decisions)
-    wrong = np.rint(errors.errors * errors.counts)
-    low, high = balanced_limits(wrong, errors.counts, confidence=confidence)
-    forced = exact_limits(np.sum(~decisions.crossed), series, confidence=confidence)
-    reach = special.stdtrit(max(series - 1, 1), (1 + confidence) / 2) * np.sqrt(times.variance / max(series - 1, 1))
+    truths, classes = batch.labels.cpu().numpy(), batch.scores.shape[2]
+    places = None if groups is None else as_groups(groups, len(truths))
+    errors, times, chance = class_errors(decisions, truths), hitting_times(decisions), 1 - 1 / classes
+    limits = _limits(decisions, truths, places, confidence)
+    at_most = float(_limits(decisions, truths, places, 2 * SURE - 1)[0].high)  # of a two-sided interval the upper end
     return Achieved(
         rule=rule,
-        series=series,
+        series=len(truths),
         error=errors.balanced,
-        error_low=float(low),
-        error_high=float(high),
+        error_low=float(limits[0].low),
+        error_high=float(limits[0].high),
         error_rate=float((decisions.labels != truths).mean()),
         mean_time=times.mean,
-        mean_time_low=float(max(times.mean - reach, 1.0)),
-        mean_time_high=float(times.mean + reach),
+        mean_time_low=max(float(limits[1].low), 1.0),
+        mean_time_high=float(limits[1].high),
         earliness=float((decisions.times / batch.lengths.cpu().numpy()).mean()),
         forced=times.forced,
-        forced_low=float(forced.low),
-        forced_high=float(forced.high),
+        forced_low=float(limits[2].low),
+        forced_high=float(limits[2].high),
+        chance=chance,
+        error_at_most=at_most,
+        near_chance=at_most >= chance or errors.balanced >= NEAR * chance,
+        groups=None if places is None else int(places.max()) + 1,
+    )
+
+
+def _limits(
+    decisions: Decisions, truths: IntArray, groups: IntArray | None, confidence: float
+) -> tuple[Limits, Limits, Limits]:
+    """Those of the balanced error, of the mean time and of the share of forced decisions."""
+    wrong, forced, classes = decisions.labels != truths, ~decisions.crossed, int(truths.max()) + 1
+    if groups is None:
+        series, counts = len(truths), np.bincount(truths)
+        reach = special.stdtrit(max(series - 1, 1), (1 + confidence) / 2) * np.sqrt(
+            decisions.times.var() / max(series - 1, 1)
+        )
+        mean = decisions.times.mean()
+        return (
+            balanced_limits(np.bincount(truths, wrong), counts, confidence=confidence),
+            Limits(mean - reach, mean + reach),
+            exact_limits(forced.sum(), series, confidence=confidence),
+        )
+    alike = np.zeros_like(truths)
+    bad, end = (
+        group_counts(truths, groups, classes=classes, weights=wrong),
+        group_counts(alike, groups, classes=1, weights=forced),
+    )
+    return (
+        group_limits(bad, group_counts(truths, groups, classes=classes), confidence=confidence),
+        group_mean_limits(decisions.times, groups, confidence=confidence),
+        group_limits(end, group_counts(alike, groups, classes=1), confidence=confidence),
     )

@@ -37,11 +37,19 @@ def exact_limits(wrong: ArrayLike, counts: ArrayLike, *, confidence: float = 0.9
     >>> exact_limits(0, 10).high.round(3)
     np.float64(0.308)
     """
-    bad, of = _counts(wrong, counts)
+    return beta_limits(*_counts(wrong, counts), tail_of(confidence))
+
+
+def tail_of(confidence: float) -> float:
+    """The probability beyond each end of a two-sided interval."""
     remedy = "It is the probability that an interval holds the true error."
-    tail = (1 - as_number(confidence, name="confidence", low=0.0, high=1.0, remedy=remedy)) / 2
-    low = np.where(bad > 0, special.betaincinv(np.maximum(bad, 1), of - bad + 1, tail), 0.0)
-    high = np.where(bad < of, special.betaincinv(bad + 1, np.maximum(of - bad, 1), 1 - tail), 1.0)
+    return (1 - as_number(confidence, name="confidence", low=0.0, high=1.0, remedy=remedy)) / 2
+
+
+def beta_limits(bad: FloatArray, of: FloatArray, tail: float) -> Limits:
+    """Clopper-Pearson limits by the beta distribution, which takes fractions of series too."""
+    low = np.where(bad > 0, special.betaincinv(np.where(bad > 0, bad, 1.0), of - bad + 1, tail), 0.0)
+    high = np.where(bad < of, special.betaincinv(bad + 1, np.where(bad < of, of - bad, 1.0), 1 - tail), 1.0)
     return Limits(low[()], high[()])
 
 

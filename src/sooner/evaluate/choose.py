@@ -12,6 +12,9 @@ from sooner.types import ArrayLike, SATCurve
 
 R = TypeVar("R", bound=ThresholdRule)
 
+ERROR_WEIGHT, WAY = 0.8, 0.75
+"""Of `default_threshold`: what an error weighs against the share of a series read, and how far from chance it must lead."""
+
 
 def choose_rule(
     rule: type[R],
@@ -107,3 +110,31 @@ def threshold_of_least_average_cost(curve: SATCurve, *, alpha: float = 0.5) -> f
     """The threshold that minimises `average_cost`: alpha * P(error) + (1 - alpha) * earliness; the least one in a tie."""
     weight = as_number(alpha, name="alpha", low=0.0, high=1.0, remedy="It weighs errors against waiting.")
     return float(curve.thresholds[np.argmin(weight * curve.error_rates + (1 - weight) * curve.earliness)])
+
+
+def default_threshold(curve: SATCurve, *, classes: int, alpha: float = ERROR_WEIGHT, way: float = WAY) -> float:
+    """The threshold after `fit`: the least average cost among those that lead three quarters of the way away from chance.
+
+    That is, alpha * P(error) + (1 - alpha) * earliness is made least where the balanced error has covered the share `way` of
+    the way from chance, 1 - 1/K, to the least error on the curve. Costs alone can be least at once, by naming a class without
+    evidence: where the evidence comes late, where it is weak, or where most series are of one class.
+
+    Args:
+        curve: of held-out series.
+        classes: K.
+        alpha: what an error weighs.
+        way: from 0 (costs alone) to 1 (the least error that can be reached).
+
+    >>> from sooner.evaluate import sat_curve
+    >>> late = [[[0.1, 0.0], [0.0, 0.0], [4.0, 0.0]], [[0.1, 0.0], [0.0, 0.0], [0.0, 4.0]]]  # evidence comes at the end
+    >>> curve = sat_curve(late, [0, 1])
+    >>> threshold_of_least_average_cost(curve, alpha=0.5), default_threshold(curve, classes=2)
+    (0.1, 4.0)
+    """
+    weight = as_number(alpha, name="alpha", low=0.0, high=1.0, remedy="It weighs errors against waiting.")
+    share = as_number(way, name="way", low=0.0, high=1.0, remedy="It is a share of the way from chance to the best.")
+    chance, best = 1 - 1 / classes, float(curve.errors.min())
+    # The least error itself must pass, however the sum is rounded. Where nothing beats chance, costs alone decide.
+    allowed = max(chance - share * (chance - best), best) if best < chance else 1.0
+    costs = weight * curve.error_rates + (1 - weight) * curve.earliness
+    return float(curve.thresholds[np.argmin(np.where(curve.errors <= allowed, costs, np.inf))])

@@ -11,13 +11,14 @@ import torch
 
 from sooner.errors import InvalidArgument
 from sooner.evaluate.bands import exact_limits
+from sooner.evaluate.grouped import group_counts, group_limits
 from sooner.inputs import as_number, as_real, labelled, running
 from sooner.types import ArrayLike, Decisions, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
 class ClassErrors:
-    """The error of each class, with exact (Clopper-Pearson) confidence limits.
+    """The error of each class, with exact (Clopper-Pearson) confidence limits, or with limits by group.
 
     `classes` are those found in the data; a known class without a series is in `absent`, and in no mean.
     """
@@ -68,6 +69,7 @@ def class_errors(
     labels: ArrayLike,
     *,
     classes: ArrayLike | None = None,
+    groups: Any = None,
     confidence: float = 0.95,
 ) -> ClassErrors:
     """The error of each class with its confidence interval.
@@ -76,15 +78,35 @@ def class_errors(
         predicted: decisions, or predicted labels of any type.
         labels: the true ones, one for each.
         classes: every class there should be; those that do not occur in `labels` are named in the answer.
+        groups: who or what a series comes from, one for each, if several come from one: the limits are then about groups.
         confidence: of the two-sided intervals.
     """
     guesses, truths = _pair(predicted, labels)
     found, index = np.unique(truths, return_inverse=True)
     counts = np.bincount(index)
     wrong = np.bincount(index, weights=guesses != truths)
-    low, high = exact_limits(wrong, counts, confidence=confidence)
+    if groups is None:
+        low, high = exact_limits(wrong, counts, confidence=confidence)
+    else:
+        places = as_groups(groups, len(truths))
+        of = group_counts(index, places, classes=len(found))
+        bad = group_counts(index, places, classes=len(found), weights=guesses != truths)
+        each = [group_limits(bad[:, [k]], of[:, [k]], confidence=confidence) for k in range(len(found))]
+        low, high = np.array([one.low for one in each]), np.array([one.high for one in each])
     known = found if classes is None else np.asarray(classes)
     return ClassErrors(found, wrong / counts, low, high, counts, tuple(np.setdiff1d(known, found).tolist()))
+
+
+def as_groups(groups: Any, series: int) -> IntArray:
+    """(series,): the group of each series as a number from 0, from names of any one type."""
+    names = _labels(groups)
+    if names.shape != (series,):
+        remedy = "Give one group for each series, for example the person or the machine it comes from."
+        raise InvalidArgument("groups", f"of shape ({series},)", f"shape {names.shape}", remedy)
+    try:
+        return np.unique(names, return_inverse=True)[1]
+    except TypeError:
+        raise InvalidArgument("groups", "of one type", "several", "Turn them into text.") from None
 
 
 def mean_time(times: Decisions | ArrayLike) -> float:

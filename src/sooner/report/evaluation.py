@@ -3,11 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
 
 from torch import Tensor
 
 from sooner.errors import InvalidArgument
 from sooner.evaluate import sat_curve
+from sooner.evaluate.metrics import as_groups
 from sooner.inputs import as_finite, as_number, labelled
 from sooner.rules import MSPRT, ThresholdRule
 from sooner.types import SATCurve
@@ -22,6 +24,7 @@ class Evaluation:
         labels: (batch,), in 0..K-1.
         threshold: the current one, one number; infinity waits for the end of every series.
         lengths: (batch,); what lies beyond is padding.
+        groups: (batch,), who or what a series comes from, of any type, where several come from one: limits are then by group.
         classes: the names of the K classes, of any type; by default 0..K-1.
         rule: the family of rules, for example `MSPRT`.
         baselines: other curves to draw, by name.
@@ -39,6 +42,7 @@ class Evaluation:
     threshold: float
     _: KW_ONLY
     lengths: Tensor = None  # type: ignore[assignment]  # None is taken and becomes a tensor
+    groups: Any = None
     classes: Sequence[object] = ()
     rule: type[ThresholdRule] = MSPRT
     baselines: Mapping[str, SATCurve] = field(default_factory=dict)
@@ -55,6 +59,7 @@ class Evaluation:
             "scores": batch.scores.detach().cpu(),
             "labels": batch.labels.cpu(),
             "lengths": batch.lengths.cpu(),
+            "groups": None if self.groups is None else as_groups(self.groups, len(batch.labels)),
             "classes": _as_names(self.classes, batch.scores.shape[2]),
             "threshold": _as_threshold(self.threshold, self.rule),
             "baselines": _as_curves(self.baselines),

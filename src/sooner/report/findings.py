@@ -8,6 +8,7 @@ import numpy as np
 
 from sooner.evaluate import ClassErrors, HittingTimes, class_errors, hitting_times
 from sooner.evaluate.bands import Limits, balanced_limits
+from sooner.evaluate.grouped import group_counts, group_limits
 from sooner.report.evaluation import Evaluation
 from sooner.report.records import Records
 from sooner.report.trajectories import Chosen, choose
@@ -18,6 +19,7 @@ ExactAt: TypeAlias = Literal["every threshold", "the drawn points"]
 DRAWN = 1200  # about how many points of a curve are drawn; the numbers always come from all of them
 MOST_STATES = 1_000_000  # what a page may hold of records: 15 MB; beyond, it holds counts
 MOST_COUNTS = 2_000_000  # 11 MB
+MOST_CELLS = 4_000_000  # numbers of wrong decisions by threshold, group and class that are counted at once
 MOST_BINS = 100  # bars of a histogram
 
 
@@ -26,8 +28,9 @@ class Findings:
     """The records, the decisions at the current threshold and what they are worth, and what to draw.
 
     `counts` are the series of each class, `limits` those of the balanced error, `drawn` places on the curve and `band` the limits
-    there. The histogram of times has `bins` bars of `width` times. `exact_at` is every threshold while the records fit into a
-    page; else the page knows the drawn points only.
+    there; where groups are known, limits are by group, and `class_bands` are those of each class at the drawn places. The
+    histogram of times has `bins` bars of `width` times. `exact_at` is every threshold while the records fit into a page; else
+    the page knows the drawn points only.
     """
 
     evaluation: Evaluation
@@ -39,6 +42,7 @@ class Findings:
     limits: Limits
     drawn: IntArray
     band: Limits
+    class_bands: tuple[Limits, ...] | None
     chosen: tuple[Chosen, ...]
     exact_at: ExactAt
     width: int
@@ -56,23 +60,51 @@ class Findings:
         decisions = records.decide(evaluation.threshold)
         current = np.searchsorted(evaluation.curve.thresholds, evaluation.threshold)
         points = to_draw(evaluation.curve, count=count, keep=[int(current)])
-        wrong = records.wrong_along(evaluation.curve.thresholds[points], classes=classes)
-        is_wrong = decisions.labels != records.truths
+        thresholds = evaluation.curve.thresholds[points]
+        band, class_bands = bands_of(records, thresholds, evaluation.groups, classes=classes)
+        limits, _ = bands_of(records, np.array([evaluation.threshold]), evaluation.groups, classes=classes)
         return cls(
             evaluation=evaluation,
             records=records,
             counts=counts,
             decisions=decisions,
-            errors=class_errors(decisions, records.truths, classes=range(classes)),
+            errors=class_errors(decisions, records.truths, classes=range(classes), groups=evaluation.groups),
             times=hitting_times(decisions),
-            limits=balanced_limits(np.bincount(records.truths, is_wrong, minlength=classes), counts),
+            limits=Limits(limits.low[0], limits.high[0]),
             drawn=points,
-            band=balanced_limits(wrong, counts),
+            band=band,
+            class_bands=class_bands,
             chosen=choose(decisions, records.truths),
             exact_at="every threshold" if everywhere else "the drawn points",
             width=width,
             bins=bins,
         )
+
+
+def bands_of(
+    records: Records, thresholds: FloatArray, groups: IntArray | None, *, classes: int
+) -> tuple[Limits, tuple[Limits, ...] | None]:
+    """Limits of the balanced error at each threshold, and by group those of each class too."""
+    if groups is None:
+        sizes = np.bincount(records.truths, minlength=classes)
+        return balanced_limits(records.wrong_along(thresholds, classes=classes), sizes), None
+    counts = group_counts(records.truths, groups, classes=classes)
+    parts = np.array_split(thresholds, -(-len(thresholds) * counts.size // MOST_CELLS))
+    found = [_group_bands(records, part, groups, counts) for part in parts]
+    joined = [Limits(*map(np.concatenate, zip(*each, strict=True))) for each in zip(*found, strict=True)]
+    return joined[0], tuple(joined[1:])
+
+
+def _group_bands(records: Records, thresholds: FloatArray, groups: IntArray, counts: FloatArray) -> list[Limits]:
+    """Of the balanced error, then of each class."""
+    classes, truths = counts.shape[1], records.truths[records.series]
+    cells = groups[records.series] * classes + truths
+    wrong = records.along(thresholds, cells, (records.labels != truths).astype(np.int64), size=counts.size)
+    wrong = wrong.reshape(-1, *counts.shape)
+    absent = Limits(*np.full((2, len(thresholds)), np.nan))
+    there = counts.sum(axis=0) > 0
+    each = (group_limits(wrong[..., [k]], counts[:, [k]]) if there[k] else absent for k in range(classes))
+    return [group_limits(wrong, counts), *each]
 
 
 def to_draw(curve: SATCurve, *, count: int = DRAWN, keep: Sequence[int] = ()) -> IntArray:

@@ -140,6 +140,7 @@ class Numbers {
     this.series = told.counts.reduce((sum, count) => sum + count, 0);
     this.drawn = unpackAll(told.curve);
     this.limits = Object.fromEntries(Object.entries(told.limits).map(([count, table]) => [count, unpackAll(table)]));
+    this.byGroup = told.by_group ? unpackAll(told.by_group) : null;
     this.source = told.records ? new Records(told.records) : new Steps(told.steps, this.drawn);
     this.everywhere = Boolean(told.records);
   }
@@ -166,7 +167,9 @@ class Numbers {
 
   measure(threshold) {
     const tally = this.source.tally(threshold, this);
-    const rows = this.counts.map((count, k) => this.classRow(tally, count, k));
+    // Limits by group are known at the drawn points; between two of them they are those of the next.
+    const place = firstAtLeast(this.drawn.thresholds, threshold);
+    const rows = this.counts.map((count, k) => this.classRow(tally, count, k, place));
     const present = rows.filter((row) => row.count > 0);
     const wrong = rows.reduce((sum, row) => sum + row.wrong, 0);
     const spread = (distance) =>
@@ -174,8 +177,8 @@ class Numbers {
     const error = balanced(rows.map((row) => row.wrong), this.counts);
     return {
       threshold, rows, wrong, error, confusion: tally.confusion, bins: tally.bins,
-      low: Math.max(error - spread((row) => row.error - row.low), 0),
-      high: Math.min(error + spread((row) => row.high - row.error), 1),
+      low: this.byGroup ? this.drawn.low[place] : Math.max(error - spread((row) => row.error - row.low), 0),
+      high: this.byGroup ? this.drawn.high[place] : Math.min(error + spread((row) => row.high - row.error), 1),
       time: tally.waits.reduce((sum, wait) => sum + wait, 0) / this.series,
       forced: 1 - tally.crossed / this.series,
       forcedCount: this.series - tally.crossed,
@@ -183,10 +186,10 @@ class Numbers {
     };
   }
 
-  classRow(tally, count, k) {
+  classRow(tally, count, k, place) {
     const wrong = count - tally.confusion[k * this.classes + k];
     if (count === 0) return { count, wrong, error: NaN, low: NaN, high: NaN, time: NaN };
-    const { low, high } = this.limits[count];
-    return { count, wrong, error: wrong / count, low: low[wrong], high: high[wrong], time: tally.waits[k] / count };
+    const table = this.byGroup ?? this.limits[count], at = this.byGroup ? place * this.classes + k : wrong;
+    return { count, wrong, error: wrong / count, low: table.low[at], high: table.high[at], time: tally.waits[k] / count };
   }
 }

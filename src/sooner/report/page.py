@@ -66,6 +66,7 @@ def _page(findings: Findings) -> str:
             "lede": escape(_lede(findings)),
             "headline": _headline(findings),
             "stepwise": _stepwise(findings),
+            "limits": "95&nbsp;% limits" + ("" if evaluation.groups is None else " by group"),
             "absent": _absent(findings),
             "about": _about(evaluation),
             "made": escape(f"Written by sooner {version('sooner')}. This page holds its data and needs no network."),
@@ -103,19 +104,24 @@ def _lede(findings: Findings) -> str:
     span = f"{shortest:,} to {horizon:,}" if shortest < horizon else f"{horizon:,}"
     statistic = (evaluation.rule.statistic.__doc__ or "its statistic").splitlines()[0].rstrip(".")
     return (
-        f"{series:,} series of {classes:,} classes, {span} observation{'s' if horizon > 1 else ''} each. "
+        f"{series:,} series of {classes:,} classes{_groups(evaluation)}, {span} observation{'s' if horizon > 1 else ''} each. "
         f"{evaluation.rule.__name__} stops when this reaches the threshold: {statistic[:1].lower()}{statistic[1:]}."
     )
+
+
+def _groups(evaluation: Evaluation) -> str:
+    return "" if evaluation.groups is None else f" in {int(evaluation.groups.max()) + 1:,} groups"
 
 
 def _headline(findings: Findings) -> str:
     errors, times, limits = findings.errors, findings.times, findings.limits
     threshold = findings.evaluation.threshold
+    by_group = "" if findings.evaluation.groups is None else " by group"
     setting = "Waiting for the end" if np.isinf(threshold) else f"At a threshold of {threshold:.4g}"
     said = (
         f"{setting}, <b>{percent(errors.balanced)}</b> of the decisions are wrong (balanced over the classes; 95 % "
-        f"limits {percent(float(limits.low))} and {percent(float(limits.high))}), after <b>{times.mean:.2f}</b> observations on "
-        f"average. The end of the series forced {percent(times.forced)}."
+        f"limits{by_group} {percent(float(limits.low))} and {percent(float(limits.high))}), after <b>{times.mean:.2f}</b> "
+        f"observations on average. The end of the series forced {percent(times.forced)}."
     )
     return said.replace(" %", "&nbsp;%")
 

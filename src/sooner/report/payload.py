@@ -51,6 +51,9 @@ def payload(findings: Findings) -> str:
         "kinds": KINDS,
         "chosen": _records(records.take(np.array([series for _, series in findings.chosen]))),
     }
+    if findings.class_bands is not None:
+        low, high = (np.stack(ends, axis=1) for ends in zip(*findings.class_bands, strict=True))
+        told["by_group"] = {"low": pack(low), "high": pack(high)}
     everywhere = findings.exact_at == "every threshold"
     told |= {"records": _records(records)} if everywhere else {"steps": _steps(findings)}
     # A "<" can only stand inside of a string here, where the escape means the same.
