@@ -39,9 +39,12 @@ NUMBER = re.compile(
 LOOSE = re.compile(r"(?<![\w.])\d+(?:\.\d+ ?%?| ?%)(?![\w.])")
 """What is taken for a result, unless it is one of these."""
 NO_RESULT = re.compile(
-    r"Python 3\.11|aeon 1\.6|tslearn 0\.10|95% confidence interval|95 % limits|==0\.1\.0|rho 0\.\d+|momentum 0\.\d+"
+    r"at 10%, 5%, 2% and 1% error"
+    r"|Python 3\.11|aeon 1\.6|tslearn 0\.10|95% confidence interval|95 % limits|==0\.1\.0|rho 0\.\d+|momentum 0\.\d+"
     # Targets, settings and definitions.
-    r"|a band of 95 %|at (?:most )?\d+ ?%|max_error=0\.\d+|0\.5 P\(error\) \+ 0\.5 x|\*\*NGA-LSEL\*\*|meets 5 %"
+    r"|a band of 95 %|at (?:most )?\d+ ?%|max_error=0\.\d+|\*\*NGA-LSEL\*\*|meets 5 %"
+    r"|0\.8 P\(error\) \+ 0\.2 x|0\.8 for an error and 0\.2 for|alpha = 0\.5 where|and 0\.8 for the threshold after"
+    r"|85% of chance|99% confidence"
     r"|0\.02 means 2 %|judge by; 0\.2"
 )
 

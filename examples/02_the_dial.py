@@ -23,7 +23,7 @@ def show(what: str, decisions: Decisions) -> None:
     print(f"  {what:48} error {wrong:5.1%}  mean time {time:5.2f}  forced {forced:5.1%}  named {sum(named)}")
 
 
-print("by a target on other digits, after `fit` had set the threshold of least average cost:")
+print("by a target on other digits, after `fit` had set one of its own:")
 show(f"{clf.threshold:.3f}, after fit", clf.decide(X))
 for target in ({"max_error": 0.2}, {"max_mean_time": 6.0}, {"cost_of_waiting": 0.03}):
     clf.choose_threshold(X_val, y_val, **target)

@@ -10,11 +10,16 @@ from waves import waves
 
 
 def run(*arguments, code=0, stdin=None):
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin, env={"COLUMNS": "100"})
+    return heard(*arguments, code=code, stdin=stdin).stdout
+
+
+def heard(*arguments, code=0, stdin=None, columns=100):
+    """What goes to the standard output, and what beside it."""
+    result = CliRunner().invoke(app, [str(each) for each in arguments], input=stdin, env={"COLUMNS": str(columns)})
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == code, result.output
-    return result.stdout
+    return result
 
 
 def said_of_error(monkeypatch, capsys, *arguments):

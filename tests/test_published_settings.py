@@ -124,6 +124,7 @@ def test_batch_norm_of_an_encoder_is_that_of_the_settings(encoder):
         assert set(norms) == {constants}
 
 
+@pytest.mark.filterwarnings("ignore::sooner.errors.NearChance")  # hardly trained
 def test_a_model_file_keeps_the_batch_norm_of_its_settings(tmp_path):
     x, y = Gaussian.equidistant(2, 1.0).sample(40, 5, seed=0)
     tables = {"model": {"hidden": 3, "batch_norm": "keras"}, "training": {"iterations": 5, "device": "cpu"}}

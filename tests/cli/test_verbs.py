@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import sooner
-from command import run, said_of_error, write_table
+from command import heard, run, said_of_error, write_table
 from waves import waves
 
 VERBS = ["demo", "train", "evaluate", "threshold", "stream", "score", "tune", "reproduce", "bench", "data"]
@@ -33,7 +33,59 @@ def test_training_says_what_it_took_and_what_it_reaches(home, tmp_path):
     assert "Model: rocket (chosen by the size of the data)" in said
     assert "balanced error" in said
     assert f"Written: {out}" in said.replace("\n", "")
+    assert "Estimates on 60 held-out series." in said
+    for row in sooner.load(out).menu().rows():
+        assert re.search(r"\W+".join(map(re.escape, filter(None, row))), said), row
     assert sooner.load(out).columns_.channels == ("hum", "flow")
+
+
+def test_training_names_its_model_first_and_the_menu_is_in_the_json(home, tmp_path):
+    names = ("--series", "pump", "--time", "at", "--label", "state", "--out", tmp_path / "m.sooner")
+    told = heard("train", home / "pumps.csv", *names, columns=140).stderr
+    assert told.index('Model: rocket ("auto": 60 series, at most 2,000)') < told.index("fitting evaluation times")
+    assert "30/30" in told
+    quiet = heard("train", home / "pumps.csv", *names, "--json")
+    assert "Model" not in quiet.stderr
+    assert "fitting" not in quiet.stderr
+    found = json.loads(quiet.stdout)
+    assert [offer["max_error"] for offer in found["menu"]["offers"]] == [0.1, 0.05, 0.02, 0.01, None]
+    assert found["held_out"]["near_chance"] is False
+
+
+def test_near_chance_is_a_warning_and_without_a_target_there_is_a_menu(home, tmp_path):
+    lines = (home / "pumps.csv").read_text().splitlines()
+    names = ("calm", "fast", "slow")
+    # Labels by the number of the pump, of which the observations say nothing.
+    noise = [f"{line.rpartition(',')[0]},{names[int(line[1 : line.index(',')]) // 20]}" for line in lines[1:]]
+    (tmp_path / "noise.csv").write_text("\n".join([lines[0], *noise]))
+    path, names = tmp_path / "m.sooner", ("--series", "pump", "--time", "at", "--label", "state")
+    for verb in (("train", tmp_path / "noise.csv", *names, "--out", path), ("threshold", path)):
+        result = heard(*verb, columns=140)
+        told = " ".join(result.stderr.split())
+        assert re.search(
+            r"warning: MSPRT\(threshold=[\d.]+\) is near chance: its balanced error on 60 unseen series is", told
+        )
+        assert "`sooner threshold MODEL` shows what others reach." in told
+        assert "error at most" in result.stdout
+
+
+def test_limits_are_by_group_where_there_is_one(home, tmp_path):
+    lines = (home / "new.csv").read_text().splitlines()
+    sites = [f"{line},s{int(line[1 : line.index(',')]) // 6}" for line in lines[1:]]
+    (tmp_path / "sites.csv").write_text("\n".join([lines[0] + ",site", *sites]))
+    options = ("evaluate", home / "pumps.sooner", tmp_path / "sites.csv", "--out", tmp_path, "--group", "site")
+    said, found = " ".join(run(*options).split()), json.loads(run("threshold", *options[1:3], *options[5:], "--json"))
+    assert "on 60 series in 10 groups" in said
+    assert said.count("by group") == 2
+    assert "95 % limits by group" in (tmp_path / "report.html").read_text().replace("&nbsp;", " ")
+    clf, (x, y) = sooner.load(home / "pumps.sooner"), waves(60, seed=2)
+    scored, labels = clf.scores(x), np.searchsorted(clf.classes_, y)
+    alike = sooner.evaluate.achieved(
+        clf.rule_, scored.scores, labels, lengths=scored.lengths, groups=np.arange(60) // 6
+    )
+    assert found["groups"] == alike.groups == 10
+    assert (found["error_low"], found["error_high"]) == pytest.approx((alike.error_low, alike.error_high))
+    assert f"{alike.error_low:.2%} to {alike.error_high:.2%}" in said
 
 
 def test_evaluation_knows_the_columns_of_the_training(home, tmp_path):

@@ -204,6 +204,7 @@ class TestEqualDecisions:
 
 
 class TestTheDial:
+    @pytest.mark.filterwarnings("ignore::sooner.errors.NearChance")  # a threshold of 0 is
     @pytest.mark.parametrize("threshold", [0.0, 0.7, 2.9, np.inf])
     def test_turns_after_export(self, rocket, gappy, threshold):
         clf, path = rocket

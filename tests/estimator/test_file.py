@@ -43,6 +43,7 @@ def test_a_loaded_classifier_decides_alike(fitted, x, tmp_path):
     assert loaded.get_params()["model"] == "auto"
 
 
+@pytest.mark.filterwarnings("ignore::sooner.errors.NearChance")  # hardly trained
 @pytest.mark.parametrize("model", ["recurrent", "earliest"])
 def test_models_that_were_trained_are_saved_too(model, x, tmp_path):
     series, labels = waves(60)

@@ -51,7 +51,8 @@ def evaluate(
 ) -> None:
     """Measure a model on labelled series that it has not seen, and write a page to look at.
 
-    The page holds the whole speed-accuracy curve, and a slider: every number on it moves with the threshold.
+    The page holds the whole speed-accuracy curve, and a slider: every number on it moves with the threshold. With `--group`
+    confidence limits are about new groups, not about new series of the same ones.
 
     Example: `sooner evaluate pumps.sooner new_pumps.csv`
     """
@@ -60,15 +61,17 @@ def evaluate(
     with screen.status(f"reading {escape(source)}"):
         table = read_for(clf, source, columns_of(series, time, label, group, channels), part)
     if threshold is not None:
-        clf.threshold = threshold
+        clf.rule_ = clf.rule_named_by(threshold)
+    groups = table.series.groups
     with screen.status("deciding"):
         scores, lengths = clf.scores_of_series(table.series.observations, table.series.lengths)
-        found = achieved(clf.rule_, scores, table.series.labels, lengths=lengths)
+        found = achieved(clf.rule_, scores, table.series.labels, lengths=lengths, groups=groups)
         decisions = clf.rule_.decide(scores, lengths)
     labels = table.series.labels.numpy()
-    errors = class_errors(decisions, labels, classes=range(clf.n_classes_))
+    errors = class_errors(decisions, labels, classes=range(clf.n_classes_), groups=groups)
     names = clf.classes_.tolist()
     screen.achieved(found)
+    screen.near_chance(found)
     rows = [
         (
             str(names[k]),
@@ -81,12 +84,13 @@ def evaluate(
             errors.classes, errors.counts, errors.errors, errors.low, errors.high, strict=True
         )
     ]
-    screen.table("Classes", ["class", "series", "error", "95 % limits", "mean time"], rows)
+    limits = "95 % limits" if groups is None else "95 % limits, by group"
+    screen.table("Classes", ["class", "series", "error", limits, "mean time"], rows)
     page = None
     if isinstance(clf.rule_, ThresholdRule) and np.ndim(clf.threshold) == 0:  # a matrix is no point of a curve
         with screen.status("writing the report"):
             title = f"{model.name} on {source}"
-            page = write_report(out, evaluation_of(clf, scores, labels, lengths, title=title, beside={})).page
+            page = write_report(out, evaluation_of(clf, scores, labels, lengths, groups, title=title, beside={})).page
         screen.result(f"Report: [bold]{escape(str(page))}[/]")
     screen.answer(
         {
@@ -100,7 +104,14 @@ def evaluate(
 
 
 def evaluation_of(
-    clf: EarlyClassifier, scores: Any, labels: Any, lengths: Any, *, title: str, beside: Mapping[str, SATCurve]
+    clf: EarlyClassifier,
+    scores: Any,
+    labels: Any,
+    lengths: Any,
+    groups: Any = None,
+    *,
+    title: str,
+    beside: Mapping[str, SATCurve],
 ) -> Evaluation:
     """What the report shows of a classifier: its rule, the fixed-time test and others beside it, and how it was made."""
     family = family_of(clf.rule_)
@@ -112,6 +123,7 @@ def evaluation_of(
         labels,
         clf.threshold,
         lengths=lengths,
+        groups=groups,
         classes=clf.classes_.tolist(),
         rule=family,
         baselines={**fixed, **beside},

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progres
 from rich.table import Table
 
 from sooner.evaluate.achieved import Achieved
+from sooner.evaluate.menu import COLUMNS, Menu
 
 
 class Screen:
@@ -67,7 +68,22 @@ class Screen:
             ("share of the series read", f"{found.earliness:.1%}", ""),
             ("forced by the end", f"{found.forced:.2%}", f"{found.forced_low:.2%} to {found.forced_high:.2%}"),
         ]
-        self.table(f"{found.rule!r} on {found.series:,} series", ["", "found", "95 % limits"], rows)
+        limits = "95 % limits" if found.groups is None else "95 % limits, by group"
+        groups = "" if found.groups is None else f" in {found.groups:,} groups"
+        self.table(f"{found.rule!r} on {found.series:,} series{groups}", ["", "found", limits], rows)
+
+    def near_chance(self, found: Achieved) -> None:
+        """A warning, where a rule is little better than guessing."""
+        if (said := found.warning()) is not None:
+            remedy = (
+                "`sooner threshold MODEL` shows what others reach. If none is better: more series, or other channels."
+            )
+            self._news.print(f"[bold yellow]warning:[/] {escape(said.finding)} {remedy}", soft_wrap=True)
+
+    def menu(self, menu: Menu) -> None:
+        """What thresholds could be set to."""
+        self.table("Thresholds to choose from (sooner threshold MODEL --max-error ...)", COLUMNS, menu.rows(), texts=0)
+        self.result(menu.note)
 
     @contextmanager
     def downloads(self) -> Iterator[Progress]:

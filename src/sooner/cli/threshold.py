@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-import torch
 import typer
 from rich.markup import escape
 
@@ -24,8 +23,8 @@ from sooner.errors import InvalidArgument
 from sooner.estimator import load
 from sooner.estimator.dial import family_of
 from sooner.estimator.learning import HeldOut
-from sooner.evaluate import choose_rule
-from sooner.evaluate.achieved import achieved
+from sooner.evaluate import choose_rule, menu_of
+from sooner.rules import ThresholdRule
 
 
 def threshold(
@@ -51,8 +50,8 @@ def threshold(
 ) -> None:
     """Turn the dial of a trained model, by a target or by hand, and write it back.
 
-    Without a target it says where the dial stands. What the threshold reaches is measured on the same series that it is chosen
-    on: for an honest figure evaluate it on others.
+    Without a target it says where the dial stands, and what other thresholds would reach. What the threshold reaches is measured
+    on the same series that it is chosen on: for an honest figure evaluate it on others.
 
     Example: `sooner threshold pumps.sooner --max-error 0.02`
     """
@@ -67,11 +66,11 @@ def threshold(
     if source is not None:
         table = read_for(clf, source, columns_of(series, time, label, group, channels), part)
         scored = clf.scores_of_series(table.series.observations, table.series.lengths)
-        held = HeldOut(torch.as_tensor(scored.scores), table.series.labels, torch.as_tensor(scored.lengths))
+        held = HeldOut.of(scored, table.series.labels, table.series.groups)
     if value is not None:
-        clf.threshold = value
+        clf.rule_ = clf.rule_named_by(value)
     elif any(target is not None for target in targets):
-        clf.threshold = choose_rule(
+        clf.rule_ = choose_rule(
             family_of(clf.rule_),
             held.scores,
             held.labels,
@@ -80,8 +79,12 @@ def threshold(
             max_mean_time=max_mean_time,
             cost_of_waiting=cost_of_waiting,
         )
-    found = achieved(clf.rule_, held.scores, held.labels, lengths=held.lengths)
+    found = held.achieved(clf.rule_)
     screen.achieved(found)
+    screen.near_chance(found)
+    if isinstance(clf.rule_, ThresholdRule) and all(target is None for target in targets):
+        family = family_of(clf.rule_)
+        screen.menu(menu_of(held.curve(family), series=len(held.labels), rule=family))
     if any(target is not None for target in targets):
         clf.save(model)
         screen.result(f"Written: [bold]{escape(str(model))}[/]")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -16,25 +16,18 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from sooner.data.columns import Columns
 from sooner.data.series import Missing, Series, read_aeon
-from sooner.errors import InvalidArgument, UnknownName
+from sooner.errors import InvalidArgument
 from sooner.estimator.cases import as_cases, as_targets, features_in, places_of
-from sooner.estimator.dial import family_named, family_of, rule_for
-from sooner.estimator.learning import HeldOut, Learned, Way, learn, prepared, recurrent_settings, scores_of
+from sooner.estimator.dial import decided, family_named, family_of, rule_for
+from sooner.estimator.learning import HeldOut, Learned, Scored, Way, learn, prepared, recurrent_settings, scores_of
 from sooner.estimator.priors import prior_offset
-from sooner.evaluate import balanced_error, choose_rule, sat_curve, settled, threshold_of_least_average_cost
-from sooner.evaluate.achieved import Achieved, achieved
+from sooner.evaluate import Achieved, Menu, balanced_error, choose_rule, default_threshold, menu_of, sat_curve, settled
 from sooner.inputs import as_between, as_lengths, as_weights, as_whole
+from sooner.progress import tell
 from sooner.rules import MSPRT, Rule, ThresholdRule
 from sooner.settings import Settings
 from sooner.stream import AtEnd, Fleet, Stream
 from sooner.types import ArrayLike, Decisions, FloatArray, IntArray, SATCurve
-
-
-class Scored(NamedTuple):
-    """Scores (n_cases, n_timepoints, n_classes), zero beyond each length, and the lengths."""
-
-    scores: FloatArray
-    lengths: IntArray
 
 
 class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -63,7 +56,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         settings: all settings of a recurrent model at once; the arguments above that speak of one are then not read.
         folder: for the checkpoints of a recurrent model; an interrupted training found there goes on. By default no file is
             written.
-        verbose: above 0, show progress.
+        verbose: above 0, show progress, and after `fit` the menu of thresholds, on the standard error.
 
     Attributes:
         classes_: the labels, sorted.
@@ -125,7 +118,11 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> "EarlyClassifier":  # noqa: N803
-        """Learn from labelled series.
+        """Learn from labelled series, and set a threshold: the least average cost among those far from chance.
+
+        That is, on held-out series 0.8 P(error) + 0.2 x the share of a series read is least among the thresholds whose balanced
+        error has come three quarters of the way from chance to the least that can be reached (`default_threshold`).
+        `NearChance` warns where even that is little better than guessing.
 
         Args:
             X: (n_cases, n_channels, n_timepoints), (n_cases, n_timepoints), or a list of (n_channels, n_timepoints_i).
@@ -136,7 +133,10 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         cases, labels = as_cases(X, self), as_targets(y)
         series = Series.from_aeon(cases, labels, groups=groups, missing=self.missing)
         self.n_features_in_ = features_in(cases)
-        return self.fit_series(series, sample_weight)
+        self.fit_series(series, sample_weight)
+        if self.verbose:
+            tell(str(self.menu()))
+        return self
 
     def fit_series(
         self, series: Series, sample_weight: Any = None, *, columns: Columns | None = None
@@ -155,9 +155,9 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         )
         learned = learn(series, weights, self._way(len(series)))
         self.adopt(learned, series.classes, series.class_counts(), columns)
-        held = self.held_out_scores()
-        curve = sat_curve(held.scores, held.labels, lengths=held.lengths, rule=family)
-        self.rule_ = settled(family, curve, threshold_of_least_average_cost(curve, alpha=0.5))
+        curve = self.held_out_scores().curve(family)
+        self.rule_ = settled(family, curve, default_threshold(curve, classes=self.n_classes_))
+        self.achieved_.warn_near_chance()
         return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
@@ -182,7 +182,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             at_end: where the rule never fires, "force" names the leader, and "abstain" gives None as the label.
         """
         scores, lengths = self.scores(X)
-        rule = self.rule_ if threshold is None else self._rule(threshold)
+        rule = self.rule_ if threshold is None else self.rule_named_by(threshold)
         return self.decided(rule, scores, lengths, deadline, at_end)
 
     def scores(self, X: Any) -> Scored:  # noqa: N803
@@ -231,6 +231,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         max_error: float | None = None,
         max_mean_time: float | None = None,
         cost_of_waiting: float | None = None,
+        groups: Any = None,
     ) -> Achieved:
         """Turn the dial to exactly one target, on series that training never saw.
 
@@ -240,24 +241,34 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             max_error: the balanced error may not exceed it.
             max_mean_time: the mean time may not exceed it.
             cost_of_waiting: for one observation, where a wrong decision costs 1.
+            groups: who or what each of X comes from, for limits by group.
 
         Returns:
             What the threshold reaches on the series it was chosen on, with confidence limits: a little too good, the more so
             the fewer they are. For an honest figure, judge it on others (`speed_accuracy`, `sooner.evaluate.achieved`).
         """
         check_is_fitted(self)
-        scores, labels, lengths = self._judged(X, y)
-        rule = choose_rule(
+        held = self._judged(X, y, groups)
+        self.rule_ = choose_rule(
             family_of(self.rule_),
-            scores,
-            labels,
-            lengths=lengths,
+            held.scores,
+            held.labels,
+            lengths=held.lengths,
             max_error=max_error,
             max_mean_time=max_mean_time,
             cost_of_waiting=cost_of_waiting,
         )
-        self.rule_ = rule
-        return achieved(rule, scores, labels, lengths=lengths)
+        found = held.achieved(self.rule_)
+        found.warn_near_chance()
+        return found
+
+    def menu(self) -> Menu:
+        """What thresholds of the rule's family reach on the held-out series: the mean time at 10%, 5%, 2% and 1% error.
+
+        Print it for a table. They are estimates, a little too good; `choose_threshold(max_error=...)` takes one of them.
+        """
+        held, family = self.held_out_scores(), family_of(self.rule_)
+        return menu_of(held.curve(family), series=len(held.labels), rule=family)
 
     @property
     def threshold(self) -> Any:
@@ -269,13 +280,14 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     @threshold.setter
     def threshold(self, value: Any) -> None:
         check_is_fitted(self)
-        self.rule_ = self._rule(value)
+        self.rule_ = self.rule_named_by(value)
+        if len(self.held_out_.labels):
+            self.achieved_.warn_near_chance()
 
     @property
     def achieved_(self) -> Achieved:
         """What the threshold reaches on the held-out series; if it was chosen on them, as `fit` does, a little too good."""
-        held = self.held_out_scores()
-        return achieved(self.rule_, held.scores, held.labels, lengths=held.lengths)
+        return self.held_out_scores().achieved(self.rule_)
 
     @overload
     def stream(self, keyed: Literal[False] = ..., *, deadline: int | None = ..., at_end: AtEnd = ...) -> Stream: ...
@@ -350,25 +362,15 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.standardizer_, self.held_out_, self.training_ = learned.standardizer, learned.held_out, learned.record
         self.rule_ = MSPRT(math.inf)
 
-    def _rule(self, value: Any) -> Rule:
+    def rule_named_by(self, value: Any) -> Rule:
+        """The rule that a number, a matrix or a rule stands for in the place of the threshold."""
         return rule_for(value, self.rule_, family_named(self.rule), self.n_classes_)
 
     def decided(
         self, rule: Rule, scores: FloatArray, lengths: IntArray, deadline: int | None, at_end: AtEnd
     ) -> Decisions:
         """What a rule makes of scores that are there already; the other arguments are those of `decide`."""
-        if at_end not in ("force", "abstain"):
-            raise UnknownName("at_end", at_end, ("force", "abstain"))
-        if deadline is not None:
-            # A deadline makes every series as short: what comes later can no longer matter.
-            last = as_whole(deadline, name="deadline", low=1, remedy="It counts observations from 1.")
-            lengths = np.minimum(lengths, last)
-        decisions = rule.decide(scores, lengths)
-        labels = self.classes_[decisions.labels]
-        if at_end == "abstain":
-            labels = labels.astype(object)
-            labels[~decisions.crossed] = None
-        return Decisions(labels, decisions.times, decisions.crossed)
+        return decided(rule, scores, lengths, self.classes_, deadline, at_end)
 
     def held_out_scores(self) -> HeldOut:
         """The kept scores of series that the model did not learn from, with `priors` in them."""
@@ -376,16 +378,13 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         held: HeldOut = self.held_out_
         return replace(held, scores=held.scores + torch.as_tensor(self._offset()))
 
-    def _judged(self, X: Any, y: Any) -> tuple[Any, Any, Any]:  # noqa: N803
-        if X is None and y is None:
-            held = self.held_out_scores()
-            return held.scores, held.labels, held.lengths
+    def _judged(self, X: Any, y: Any, groups: Any) -> HeldOut:  # noqa: N803
+        if X is None and y is None and groups is None:
+            return self.held_out_scores()
         if X is None or y is None:
-            raise InvalidArgument(
-                "y", "given together with X", "one of them", "Without both, held-out series are used."
-            )
-        scores, lengths = self.scores(X)
-        return scores, places_of(y, self.classes_), lengths
+            remedy = "Without any of them, held-out series are used."
+            raise InvalidArgument("y", "given together with X", "one of them", remedy)
+        return HeldOut.of(self.scores(X), places_of(y, self.classes_), groups)
 
     def _offset(self) -> npt.NDArray[np.float32]:
         return prior_offset(self.priors, self.classes_.tolist(), self.class_counts_)

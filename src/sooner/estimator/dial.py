@@ -3,10 +3,14 @@
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
-from sooner.errors import InvalidArgument
+from sooner.errors import InvalidArgument, UnknownName
+from sooner.inputs import as_whole
 from sooner.rules import MSPRT, Rule, ThresholdRule, rule_named
+from sooner.stream import AtEnd
+from sooner.types import Decisions, FloatArray, IntArray
 
 
 def family_named(name: str) -> type[ThresholdRule]:
@@ -56,3 +60,26 @@ def family_of(rule: Rule) -> type[ThresholdRule]:
         remedy = "Only a threshold can be swept: set clf.threshold to MSPRT(2.0), for example."
         raise InvalidArgument("rule", "one with a threshold", repr(rule), remedy)
     return type(rule)
+
+
+def decided(
+    rule: Rule,
+    scores: FloatArray,
+    lengths: IntArray,
+    classes: npt.NDArray[Any],
+    deadline: int | None = None,
+    at_end: AtEnd = "force",
+) -> Decisions:
+    """What a rule makes of scores, with the names of the classes; the other arguments are those of `decide`."""
+    if at_end not in ("force", "abstain"):
+        raise UnknownName("at_end", at_end, ("force", "abstain"))
+    if deadline is not None:
+        # A deadline makes every series as short: what comes later can no longer matter.
+        last = as_whole(deadline, name="deadline", low=1, remedy="It counts observations from 1.")
+        lengths = np.minimum(lengths, last)
+    decisions = rule.decide(scores, lengths)
+    labels = classes[decisions.labels]
+    if at_end == "abstain":
+        labels = labels.astype(object)
+        labels[~decisions.crossed] = None
+    return Decisions(labels, decisions.times, decisions.crossed)

@@ -58,6 +58,7 @@ def save(classifier: "EarlyClassifier", path: str | PathLike[str]) -> None:
         "held_out.scores": held.scores,
         "held_out.labels": held.labels,
         "held_out.lengths": held.lengths,
+        **({} if held.groups is None else {"held_out.groups": held.groups}),
     }
     part = target.with_name(target.name + ".part")
     part.write_bytes(seal(_kind(target), about, tensors))
@@ -91,14 +92,15 @@ def load(path: str | PathLike[str]) -> "EarlyClassifier":
     classes = np.array(about["classes"]["values"], dtype=about["classes"]["type"])
     model = _model(about["model"], len(classes))
     model.load_state_dict(_under("model.", tensors))
-    held = HeldOut(*(tensors[f"held_out.{part}"] for part in ("scores", "labels", "lengths")))
+    scores, labels, lengths = (tensors[f"held_out.{part}"] for part in ("scores", "labels", "lengths"))
+    held = HeldOut(scores, labels, lengths, tensors.get("held_out.groups"))
     mean, scale = (tensors[f"standardizer.{part}"].numpy() for part in ("mean", "scale"))
     settings = None if about["settings"] is None else recorded_settings(about["settings"])
     standardizer = Standardizer(mean, scale, about["mask_channels"])
     learned = Learned(about["model_name"], model.eval(), settings, standardizer, held, about["training"])
     columns = None if about["columns"] is None else Columns(**about["columns"])
     classifier.adopt(learned, classes, np.array(about["class_counts"]), columns)
-    classifier.threshold = rule_described(about["rule"])
+    classifier.rule_ = classifier.rule_named_by(rule_described(about["rule"]))
     return classifier
 
 

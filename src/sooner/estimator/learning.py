@@ -4,10 +4,11 @@ Small data go to `Rocket`, which leaves one series out at a time; everything els
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -15,11 +16,15 @@ import torch
 from sooner.data.series import Series, with_mask
 from sooner.data.standardizer import Standardizer
 from sooner.errors import InvalidArgument, UnknownName
+from sooner.evaluate import Achieved, achieved, sat_curve
+from sooner.evaluate.metrics import as_groups
 from sooner.inputs import as_whole
 from sooner.models import Model, PrefixScorer, Rocket, build_model
 from sooner.models.prefix import Classifier
+from sooner.progress import Bar, tell
+from sooner.rules import Rule, ThresholdRule
 from sooner.settings import LossSettings, ModelSettings, OptimizerSettings, Settings, TrainingSettings, to_dict
-from sooner.types import FloatArray, Labels, Lengths, Scores
+from sooner.types import ArrayLike, FloatArray, IntArray, Labels, Lengths, SATCurve, Scores
 from sooner.upgrade import decay_of_a_step
 
 if TYPE_CHECKING:
@@ -42,20 +47,44 @@ _KEPT = 2000
 """So many held-out series are kept with a model, for later choices of a threshold."""
 
 
+class Scored(NamedTuple):
+    """Scores (n_cases, n_timepoints, n_classes), zero beyond each length, and the lengths."""
+
+    scores: FloatArray
+    lengths: IntArray
+
+
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Scores of labelled series that the model has not seen."""
+    """Scores of labelled series that the model has not seen, and the group of each as a number, where groups are known."""
 
     scores: Scores
     labels: Labels
     lengths: Lengths
+    groups: Labels | None = None
+
+    @classmethod
+    def of(cls, scored: "Scored", labels: ArrayLike, groups: Any = None) -> "HeldOut":
+        """The same of other series, whose groups may be of any type."""
+        scores, lengths = torch.as_tensor(scored.scores), torch.as_tensor(scored.lengths)
+        owners = None if groups is None else torch.as_tensor(as_groups(groups, len(scores)))
+        return cls(scores, torch.as_tensor(labels), lengths, owners)
 
     def part(self, most: int) -> "HeldOut":
         """At most so many of them, evenly chosen."""
         if len(self.labels) <= most:
             return self
         rows = torch.linspace(0, len(self.labels) - 1, most).long()
-        return HeldOut(self.scores[rows], self.labels[rows], self.lengths[rows])
+        groups = None if self.groups is None else self.groups[rows]
+        return HeldOut(self.scores[rows], self.labels[rows], self.lengths[rows], groups)
+
+    def achieved(self, rule: Rule) -> Achieved:
+        """What a rule reaches on them."""
+        return achieved(rule, self.scores, self.labels, lengths=self.lengths, groups=self.groups)
+
+    def curve(self, family: type[ThresholdRule]) -> SATCurve:
+        """What the rules of a family reach on them."""
+        return sat_curve(self.scores, self.labels, lengths=self.lengths, rule=family)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +132,16 @@ class Way:
         small = len(series) <= SMALL and series.observations.numel() * 4 <= _LARGEST
         return "rocket" if small else "recurrent"
 
+    def reason_for(self, series: Series) -> str:
+        """The same with the reason, for a person."""
+        name = self.name_for(series)
+        if self.model != "auto":
+            return f"Model: {name}"
+        few, size = len(series) <= SMALL, f"{len(series):,} series"
+        if few and name == "recurrent":
+            return f'Model: {name} ("auto": {size} with more than {_LARGEST // 2**30} GB of observations)'
+        return f'Model: {name} ("auto": {size}, {"at most" if few else "more than"} {SMALL:,})'
+
 
 def learn(series: Series, weights: FloatArray | None, way: Way) -> Learned:
     """Fit the model that `way` names, or the one that suits the series; those of no weight are as if they were not there."""
@@ -111,6 +150,8 @@ def learn(series: Series, weights: FloatArray | None, way: Way) -> Learned:
     refuse_lonely(series)
     refuse_absent(series)
     name = way.name_for(series)
+    if way.verbose:
+        tell(way.reason_for(series))
     if name not in TRAINED and way.settings.training.engine != "local":
         remedy = 'It is fitted in one go, by this process. Take model="recurrent" to train on a cluster.'
         raise InvalidArgument("engine", f"'local' for the model {name!r}", repr(way.settings.training.engine), remedy)
@@ -194,7 +235,8 @@ def scores_of(model: Model, series: Series, *, rows: int = 500) -> Scores:
 
 def held_out_scores(model: Model, unseen: Series) -> HeldOut:
     """What the model says about series it has not seen."""
-    return HeldOut(scores_of(model, unseen), unseen.labels, unseen.lengths)
+    groups = None if unseen.groups is None else torch.as_tensor(as_groups(unseen.groups, len(unseen)))
+    return HeldOut(scores_of(model, unseen), unseen.labels, unseen.lengths, groups)
 
 
 def refuse_lonely(series: Series) -> None:
@@ -223,17 +265,40 @@ def _fit_rocket(series: Series, weights: FloatArray | None, way: Way) -> Learned
     ready = standardizer.apply(series)
     classes = len(ready.classes)
     groups = None if ready.groups is None else ready.group_places()
-    model, left_out = Rocket.fit(
-        ready.observations, ready.labels, ready.lengths, classes=classes, weights=weights, groups=groups, seed=way.seed
-    )
+    with _watched(way.verbose) as watch:
+        model, left_out = Rocket.fit(
+            ready.observations,
+            ready.labels,
+            ready.lengths,
+            classes=classes,
+            weights=weights,
+            groups=groups,
+            seed=way.seed,
+            watch=watch,
+        )
     unit = "series" if groups is None else "group"
     record = {
         "series": len(ready),
         "held_out": f"left out one {unit} at a time",
         "checkpoints": list(model.checkpoints),
     }
-    held_out = HeldOut(left_out, ready.labels, ready.lengths).part(_KEPT)
+    owners = None if groups is None else torch.as_tensor(groups)
+    held_out = HeldOut(left_out, ready.labels, ready.lengths, owners).part(_KEPT)
     return Learned("rocket", model, None, standardizer, held_out, record)
+
+
+@contextmanager
+def _watched(verbose: bool) -> Iterator[Callable[[str, int, int], None] | None]:
+    """What moves a bar, where one is to be shown."""
+    if not verbose:
+        yield None
+        return
+    bar = Bar("convolving series", 1)
+    bar.show()
+    try:
+        yield bar.turn_to
+    finally:
+        bar.hide()
 
 
 def _split(series: Series, way: Way) -> tuple[np.ndarray, np.ndarray]:
