@@ -4,6 +4,7 @@ import numpy as np
 
 from sooner.evaluate import class_errors, hitting_times
 from sooner.evaluate.bands import balanced_limits
+from sooner.evaluate.grouped import group_counts, group_limits
 
 
 def decide(evaluation, threshold):
@@ -13,10 +14,15 @@ def decide(evaluation, threshold):
 def said_by_python(evaluation, decisions):
     """What Python says of these decisions, by none of the report's own code but the limits of the balanced error."""
     labels, classes = evaluation.labels.numpy(), evaluation.scores.shape[2]
-    errors, times = class_errors(decisions, labels), hitting_times(decisions)
+    errors, times = class_errors(decisions, labels, groups=evaluation.groups), hitting_times(decisions)
     counts = np.bincount(labels, minlength=classes)
     wrong = np.bincount(labels, decisions.labels != labels, minlength=classes)
-    low, high = balanced_limits(wrong, counts)
+    if evaluation.groups is None:
+        low, high = balanced_limits(wrong, counts)
+    else:
+        of = group_counts(labels, evaluation.groups, classes=classes)
+        bad = group_counts(labels, evaluation.groups, classes=classes, weights=decisions.labels != labels)
+        low, high = group_limits(bad, of)
     rows = {
         int(k): (int(counts[k]), errors.errors[i], errors.low[i], errors.high[i], decisions.times[labels == k].mean())
         for i, k in enumerate(errors.classes)

@@ -44,14 +44,16 @@ def _large():
     )
 
 
-def _small(rule, threshold, *, classes, coarse):
+def _small(rule, threshold, *, classes, coarse, groups=None):
     generator = torch.Generator().manual_seed(3)
     scores = torch.randn(40, 9, classes, generator=generator, dtype=torch.float64).cumsum(dim=1)
     labels = torch.randint(
         classes - (classes > 2), (40,), generator=generator
     )  # of three or more, the last class is absent
     lengths = torch.randint(1, 10, (40,), generator=generator)
-    return Evaluation(scores.round() if coarse else scores, labels, threshold, lengths=lengths, rule=rule)
+    owners = None if groups is None else np.arange(40) % groups
+    scores = scores.round() if coarse else scores
+    return Evaluation(scores, labels, threshold, lengths=lengths, rule=rule, groups=owners)
 
 
 SMALL = {
@@ -59,6 +61,7 @@ SMALL = {
     "log-odds": (LogOdds, -0.5, 4, False),
     "probability": (ProbabilityThreshold, 0.9, 3, False),
     "fixed time": (FixedTime, 3, 3, False),
+    "in groups": (MSPRT, 1.5, 3, False, 7),
 }
 
 
@@ -76,8 +79,8 @@ def put(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=SMALL)
 def small(request, show, put):
-    rule, threshold, classes, coarse = SMALL[request.param]
-    evaluation = _small(rule, threshold, classes=classes, coarse=coarse)
+    rule, threshold, classes, coarse, *groups = SMALL[request.param]
+    evaluation = _small(rule, threshold, classes=classes, coarse=coarse, groups=next(iter(groups), None))
     return show(put(evaluation)), evaluation
 
 
