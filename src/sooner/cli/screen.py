@@ -82,8 +82,8 @@ class Screen:
 
     def menu(self, menu: Menu) -> None:
         """What thresholds could be set to."""
-        self.table("Thresholds to choose from (sooner threshold MODEL --max-error ...)", COLUMNS, menu.rows(), texts=0)
-        self.result(menu.note)
+        self.table("Thresholds to choose from", COLUMNS, menu.rows(), texts=0)
+        self.result(f"{menu.note} Take one with `sooner threshold MODEL --max-error 0.05`, for example.")
 
     @contextmanager
     def downloads(self) -> Iterator[Progress]:
