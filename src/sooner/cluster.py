@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sooner.errors import InvalidArgument, OtherVersion, UnreachableCluster
+from sooner.extras import optional
 from sooner.inputs import as_whole
 
 _HABITS = {
@@ -76,11 +77,8 @@ def connected(
 def _ray() -> Any:
     for name, value in _HABITS.items():
         os.environ.setdefault(name, value)
-    try:
+    with optional("engine", "one that is installed"):
         import ray
-    except ImportError:
-        remedy = 'Install it: pip install "sooner[ray]".'
-        raise InvalidArgument("engine", "one that is installed", "no package `ray`", remedy) from None
     logging.getLogger("ray").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module=r"ray(\.|$)")  # of its own parts to each other
     return ray

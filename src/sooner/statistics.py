@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sooner.errors import InvalidArgument, UnknownName
+from sooner.extras import optional
 from sooner.inputs import as_between, as_real
 from sooner.types import ArrayLike, FloatArray, IntArray
 
@@ -266,7 +267,8 @@ def tukey_kramer(trials: Trials, *, confidence: float = 0.95) -> PairwiseTable:
         rows = [PairwiseRow(cells[i], cells[j], means[i] - means[j], None, None, None) for i, j in pairs]
         return PairwiseTable(cells, tuple(rows), level, 0.0, left)
 
-    from statsmodels.stats.multicomp import pairwise_tukeyhsd
+    with optional("statistics", "computed by statsmodels"):
+        from statsmodels.stats.multicomp import pairwise_tukeyhsd
 
     # Less one of them, a large common offset takes no digits from the differences. statsmodels sorts the groups, which are
     # numbers here, so its pairs are ours; its differences are the second less the first.
@@ -297,7 +299,9 @@ def p_values(pairwise: PairwiseTable) -> PValues:
 def _anova(groups: IntArray, errors: FloatArray, effects: dict[str, FloatArray]) -> AnovaTable:
     """The full model against the one without the effect, for each effect in turn."""
     from scipy import special
-    from statsmodels.regression.linear_model import OLS
+
+    with optional("statistics", "computed by statsmodels"):
+        from statsmodels.regression.linear_model import OLS
 
     def residual(*columns: FloatArray) -> float:
         # Less one of them, a large common offset takes no digits from the sums of squares.

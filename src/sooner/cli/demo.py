@@ -14,6 +14,7 @@ from sooner.data import Series, digits
 from sooner.estimator import EarlyClassifier
 from sooner.evaluate import sat_curve
 from sooner.evaluate.achieved import achieved
+from sooner.extras import refuse_missing
 from sooner.report import write_report
 from sooner.rules import FixedTime
 from sooner.types import SATCurve
@@ -35,6 +36,7 @@ def demo(
     network with the ranking loss of Ma, Sigal and Sclaroff (2016). All numbers are of digits that none of them has seen.
     """
     screen = Screen(as_json=as_json, quiet=quiet)
+    refuse_missing("report", "demo", "drawn with plotly")
     train, validation, test = digits.load(seed)
     with screen.status(f"fitting {len(train):,} digits"):
         clf = EarlyClassifier(random_state=seed).fit_series(train)

@@ -16,6 +16,7 @@ import numpy as np
 
 from sooner.data.series import Missing, Names, Series
 from sooner.errors import FetchFailed, InvalidArgument
+from sooner.extras import refuse_missing
 
 _FAILURES = (OSError, ValueError, TypeError, IndexError, KeyError)
 
@@ -121,10 +122,10 @@ def _loaded(name: str, split: str) -> tuple[Any, Any]:
 
 def _aeon_folder() -> Path:
     """Where aeon lies; looked up without importing it, which takes a second."""
+    refuse_missing("archives", "archives", "read by aeon")
     found = importlib.util.find_spec("aeon")
-    if found is None or found.origin is None:
-        remedy = 'Install it: pip install "sooner[archives]".'
-        raise InvalidArgument("archives", "read by aeon", "no package `aeon`", remedy)
+    assert found is not None
+    assert found.origin is not None
     return Path(found.origin).parent
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.estimator.dial import rule_for
+from sooner.extras import optional
 from sooner.inputs import as_whole
 from sooner.rules import MSPRT, Rule, ThresholdRule
 from sooner.rules.described import rule_described
@@ -41,7 +42,7 @@ class OnnxStep:
     """
 
     def __init__(self, source: str | PathLike[str] | bytes) -> None:
-        runtime = optional("onnxruntime")
+        runtime = onnx_package("onnxruntime")
         if not isinstance(source, bytes) and not Path(source).is_file():
             raise InvalidArgument("path", "an .onnx file", f"{source}, which is not there", _REMEDY)
         options = runtime.SessionOptions()
@@ -190,15 +191,10 @@ def dial_of(rule: Rule) -> Any:
     return next(iter(vars(rule).values())) if isinstance(rule, ThresholdRule) else None
 
 
-def optional(package: str) -> Any:
+def onnx_package(package: str) -> Any:
     """A package of the extra `onnx`, or the sentence that says how to get it."""
-    try:
+    with optional("export", f"made and run with {package}"):
         return import_module(package)
-    except ModuleNotFoundError as error:
-        if error.name != package:
-            raise
-        remedy = 'Install it: pip install "sooner[onnx]".'
-        raise InvalidArgument("export", f"made and run with {package}", f"no package `{package}`", remedy) from None
 
 
 def _with_numbers(value: Any) -> Any:

@@ -44,7 +44,7 @@ import torch
 from torch import Tensor, nn
 
 from sooner.errors import InvalidArgument, LawBroken, UnknownName
-from sooner.estimator.device import FORMAT, KEY, OnnxStep, dial_of, optional
+from sooner.estimator.device import FORMAT, KEY, OnnxStep, dial_of, onnx_package
 from sooner.models import Earliest, Recurrent, Rocket
 from sooner.rules import FixedTime, Patience, Rule, ThresholdRule
 from sooner.rules.base import leader
@@ -221,7 +221,7 @@ def _without_infinity(value: Any) -> Any:
 
 def _serialized(graph: LiveGraph, about: Mapping[str, Any]) -> bytes:
     """The bytes of the ONNX model."""
-    optional("onnx")
+    onnx_package("onnx")
     streams, states, names = torch.export.Dim("streams"), graph.init(3), [part["input"] for part in about["state"]]
     dial = () if graph.threshold is None else (graph.threshold,)
     x = torch.zeros(3, *about["observation"]["shape"], dtype=getattr(torch, about["observation"]["type"]))
@@ -266,7 +266,7 @@ def _refuse_fixed(proto: Any, graph: LiveGraph) -> None:
 
 def _translations() -> dict[Any, Any]:
     """What ONNX has no word for, and what its runtime computes less exactly than torch does."""
-    opset = optional("onnxscript").opset18
+    opset = onnx_package("onnxscript").opset18
     return {
         # Of all values only zero has a sign that comparison does not see, and here it never counts.
         torch.ops.prims.signbit.default: lambda x: opset.Less(x, opset.CastLike(0.0, x)),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sooner.extras import optional
 from sooner.report.comparison import Comparison, Line, Table, Trajectories
 from sooner.report.comparison_figures import write_comparison_figures
 from sooner.report.page import Report, filled, part, policy
@@ -33,7 +34,8 @@ def write_comparison(folder: str | Path, comparison: Comparison) -> Report:
 def comparison_page(comparison: Comparison) -> str:
     """The page alone, as text."""
     # plotly's own package takes a second to import.
-    from plotly.offline import get_plotlyjs
+    with optional("report", "drawn with plotly"):
+        from plotly.offline import get_plotlyjs
 
     plotly, script = get_plotlyjs(), "\n".join(map(part, _SCRIPTS))
     banded = any(line.highlight == "headline" and line.band for line in comparison.lines)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sooner.extras import optional
 from sooner.types import ArrayLike
 
 
@@ -18,8 +19,9 @@ def contact_sheet(frames: ArrayLike, names: Sequence[object], path: Path, *, tit
         title: one line above.
         columns: how many frames of each series.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    with optional("figure", "drawn with matplotlib"):
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
 
     pictures = np.asarray(frames)
     shown = np.unique(np.linspace(0, pictures.shape[1] - 1, min(columns, pictures.shape[1])).round().astype(int))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sooner.evaluate.bands import Limits
+from sooner.extras import optional
 from sooner.report.findings import Findings
 from sooner.report.trajectories import leads
 from sooner.rules import MSPRT
@@ -160,8 +161,9 @@ def _decision_times(findings: Findings) -> "Figure":
 def blank_figure(width: float, height: float, *, panels: int = 1) -> "tuple[Figure, Axes]":
     """An empty figure of one panel, or of up to four in two columns."""
     # Imported here: it takes as long as all the rest of a short command.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    with optional("figure", "drawn with matplotlib"):
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)

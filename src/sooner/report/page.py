@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sooner.extras import optional
 from sooner.report.evaluation import Evaluation
 from sooner.report.figures import write_figures
 from sooner.report.findings import Findings
@@ -53,7 +54,8 @@ def report_page(evaluation: Evaluation) -> str:
 
 def _page(findings: Findings) -> str:
     # plotly's own package takes a second to import.
-    from plotly.offline import get_plotlyjs
+    with optional("report", "drawn with plotly"):
+        from plotly.offline import get_plotlyjs
 
     evaluation = findings.evaluation
     plotly, script = get_plotlyjs(), "\n".join(map(part, _SCRIPTS))

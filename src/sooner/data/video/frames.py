@@ -18,6 +18,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from sooner.errors import InvalidArgument, UnknownName
+from sooner.extras import optional
 from sooner.inputs import as_whole
 
 Frames = UInt8[Tensor, "rows 3 tall wide"]
@@ -168,9 +169,6 @@ def _is_cut(path: Path) -> bool:
 
 def pyav() -> Any:
     """PyAV, or the sentence that says how to get it."""
-    try:
+    with optional("videos", "decoded by PyAV"):
         import av
-    except ImportError:
-        remedy = 'Install it: pip install "sooner[video]".'
-        raise InvalidArgument("videos", "decoded by PyAV", "no package `av`", remedy) from None
     return av

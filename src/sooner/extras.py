@@ -1,0 +1,54 @@
+"""Packages of extras: imported where they are used, and one sentence where they are missing."""
+
+import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sooner.errors import InvalidArgument
+
+EXTRAS = {
+    "archives": ("aeon",),
+    "lab": ("statsmodels", "matplotlib", "optuna", "plotly", "sqlalchemy"),
+    "onnx": ("onnx", "onnxruntime", "onnxscript"),
+    "ray": ("ray",),
+    "report": ("plotly", "matplotlib"),
+    "tune": ("optuna", "sqlalchemy"),
+    "video": ("av",),
+}
+"""The packages of each extra that this package imports itself; a package that is in several belongs to the last one."""
+
+
+@contextmanager
+def optional(argument: str, expected: str) -> Iterator[None]:
+    """Import packages of extras within this block; one that is missing becomes a sentence that names its extra.
+
+    Args:
+        argument: what the user asked for.
+        expected: how that must be, with the package.
+
+    >>> with optional("videos", "decoded by PyAV"):
+    ...     raise ModuleNotFoundError(name="av")
+    Traceback (most recent call last):
+    sooner.errors.InvalidArgument: `videos` must be decoded by PyAV, got no package `av`. Install it: pip install "sooner[video]".
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _EXTRA_OF:  # something that the package itself lacks
+            raise
+        raise _missing(argument, expected, package, _EXTRA_OF[package]) from None
+
+
+def refuse_missing(extra: str, argument: str, expected: str) -> None:
+    """The same sentence for an extra, before any work is done and without importing its packages, which may take a second."""
+    for package in EXTRAS[extra]:
+        if importlib.util.find_spec(package) is None:
+            raise _missing(argument, expected, package, extra)
+
+
+def _missing(argument: str, expected: str, package: str, extra: str) -> InvalidArgument:
+    return InvalidArgument(argument, expected, f"no package `{package}`", f'Install it: pip install "sooner[{extra}]".')
+
+
+_EXTRA_OF = {package: extra for extra, packages in EXTRAS.items() for package in packages}
