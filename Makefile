@@ -37,6 +37,7 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 
 bench: $(READY)
+	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/losses.py
 	$(BIN)/python benchmarks/sat_curve.py
 	$(BIN)/python benchmarks/train_step.py

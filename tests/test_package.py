@@ -6,10 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer.main
 from typer.testing import CliRunner
 
 import sooner
 from sooner.cli import app, main
+from sooner.cli.verbs import SHORT
 
 PUBLIC = {
     "scores": "m_tandem m_tandem_oblivion margin ratio_matrix log_odds",
@@ -83,3 +85,14 @@ def test_the_names_that_are_loaded_late_are_those_that_type_checkers_see():
     assert [name for name in sooner.__all__ if not hasattr(sooner, name)] == []
     with pytest.raises(AttributeError, match="module 'sooner' has no attribute 'estimate'"):
         sooner.estimate  # noqa: B018
+
+
+def test_the_list_of_verbs_has_the_first_line_of_each_and_imports_none_of_them():
+    for name, text in SHORT.items():
+        assert " ".join(typer.main.get_command(app).commands[name].help.partition("\n\n")[0].split()) == text
+    program = (
+        "import sys; from sooner.cli import app; app(['--help'], standalone_mode=False); print('torch' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines()[-1] == "False"
+    assert "reproduce" in said.stdout

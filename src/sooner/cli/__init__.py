@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from sooner.cli import bench, data, demo, evaluate, reproduce, score, stream, threshold, train, tune
 from sooner.cli.sentences import spoken
+from sooner.cli.verbs import Verbs
 from sooner.errors import FilesFailed, PrecisionChanged, SoonerError
 
 app = typer.Typer(
@@ -20,10 +20,8 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
+    cls=Verbs,
 )
-for verb in (demo, train, evaluate, threshold, stream, score, tune, reproduce, bench):
-    app.command()(getattr(verb, verb.__name__.rpartition(".")[2]))
-app.add_typer(data.app, name="data")
 
 
 def main() -> None:
