@@ -42,9 +42,17 @@ def optional(argument: str, expected: str) -> Iterator[None]:
 
 def refuse_missing(extra: str, argument: str, expected: str) -> None:
     """The same sentence for an extra, before any work is done and without importing its packages, which may take a second."""
-    for package in EXTRAS[extra]:
-        if importlib.util.find_spec(package) is None:
-            raise _missing(argument, expected, package, extra)
+    for package in _lacking(extra):
+        raise _missing(argument, expected, package, extra)
+
+
+def is_installed(extra: str) -> bool:
+    """Whether all packages of an extra are there."""
+    return not _lacking(extra)
+
+
+def _lacking(extra: str) -> list[str]:
+    return [package for package in EXTRAS[extra] if importlib.util.find_spec(package) is None]
 
 
 def _missing(argument: str, expected: str, package: str, extra: str) -> InvalidArgument:

@@ -28,6 +28,7 @@ from sooner.estimator import EarlyClassifier, load
 from sooner.estimator.dial import family_of
 from sooner.evaluate import average_cost, class_errors, sat_curve
 from sooner.evaluate.achieved import achieved
+from sooner.extras import is_installed
 from sooner.report import Evaluation, write_report
 from sooner.rules import FixedTime, ThresholdRule
 from sooner.types import SATCurve
@@ -87,7 +88,9 @@ def evaluate(
     limits = "95 % limits" if groups is None else "95 % limits, by group"
     screen.table("Classes", ["class", "series", "error", limits, "mean time"], rows)
     page = None
-    if isinstance(clf.rule_, ThresholdRule) and np.ndim(clf.threshold) == 0:  # a matrix is no point of a curve
+    if not is_installed("report"):
+        screen.news(escape('No page was written: it is drawn with the extra report, pip install "sooner[report]".'))
+    elif isinstance(clf.rule_, ThresholdRule) and np.ndim(clf.threshold) == 0:  # a matrix is no point of a curve
         with screen.status("writing the report"):
             title = f"{model.name} on {source}"
             page = write_report(out, evaluation_of(clf, scores, labels, lengths, groups, title=title, beside={})).page
