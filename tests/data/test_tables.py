@@ -5,6 +5,7 @@ import gzip
 import itertools
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -415,6 +416,15 @@ MESSAGES = {
         "`data.csv.gz` must be a readable CSV file, got zlib inflate failed: incorrect header check. "
         "Look at what wrote it.",
     ),
+    "another encoding of the names": (
+        lambda: read_table(_bytes("data.csv", (HEAD.replace("v", "\xe9") + GOOD).encode("latin-1"))),
+        "`data.csv` must be text in UTF-8, got other bytes. Save it as UTF-8.",
+    ),
+    "an id that ends in nothing": (
+        lambda: read_table(_text("data.csv", HEAD + GOOD + "a\0,2,x,1,2\n")),
+        "`data.csv` must be a table with a name in every row of column 'series', got 'a\\x00' at row 3. "
+        "Give every row the id of its series.",
+    ),
     "another encoding": (
         lambda: read_table(_bytes("data.csv", (HEAD + "a,1,\xe9t\xe9,1,2\n").encode("latin-1"))),
         "`data.csv` must be text in UTF-8, got other bytes. Save it as UTF-8.",
@@ -749,3 +759,36 @@ def test_what_does_not_fit_into_memory_is_said(tmp_path, monkeypatch):
         "`data.csv` must be a table that fits into memory, got 2 series, the longest of 2 rows. "
         "All are padded to the longest: cut it, or read the table in parts."
     )
+
+
+def test_gaps_are_right_between_the_ends_of_time(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text(f"series,time,label,u\na,{-(2**63)},x,1\na,{2**63 - 1},x,1\nb,-5,y,1\nb,7,y,1\n")
+    gaps = read_table(path, gaps="channel", dtype="float64").series.observations[..., 1]
+    assert gaps.tolist() == [[0.0, 2.0**64], [0.0, 12.0]]
+
+
+def test_a_footer_that_counts_other_rows_than_there_are_is_refused(tmp_path, monkeypatch):
+    path = written([("a", 1, "x", 1.0, 2.0), ("b", 1, "y", 3.0, 4.0)], tmp_path / "data.parquet")
+    groups = SimpleNamespace(total_byte_size=100)
+    footer = SimpleNamespace(num_row_groups=1, row_group=lambda _place: groups, schema=pq.read_metadata(path).schema)
+    monkeypatch.setattr(sources, "_footer", lambda _path: footer)
+    opened = pq.ParquetFile
+    monkeypatch.setattr(sources.pq, "ParquetFile", lambda path, **_options: opened(path))
+    for count in (1, 3):
+        groups.num_rows = count
+        with pytest.raises(
+            InvalidArgument, match=f"must be a Parquet file of {count} rows, as its footer says, got another"
+        ):
+            read_table(path)
+
+
+def test_no_page_of_a_small_row_group_can_claim_more_memory_than_the_group_has(tmp_path, monkeypatch):
+    """A buffered stream believes the size that a damaged page states, up to 2 GB."""
+    path = written([("a", 1, "x", 1.0, 2.0), ("b", 1, "y", 3.0, 4.0)], tmp_path / "data.parquet")
+    seen, opened = [], pq.ParquetFile
+    monkeypatch.setattr(sources.pq, "ParquetFile", lambda *a, **o: (seen.append(o["buffer_size"]), opened(*a, **o))[1])
+    read_table(path)
+    monkeypatch.setattr(sources, "_LARGE", 0)
+    read_table(path)
+    assert seen == [0, sources._BUFFER]

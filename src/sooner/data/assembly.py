@@ -129,6 +129,8 @@ class Assembly:
         """(rows,), once they are in order: the time since the row before, 0 where a series begins."""
         times = self._times() if order is None else self._times()[order.numpy()]
         gaps = np.diff(times, prepend=times[:1])
+        if gaps.dtype == np.int64:
+            gaps = gaps.view(np.uint64)  # times ascend, and the widest gap does not fit into int64
         gaps[np.cumsum(self.lengths) - self.lengths] = 0
         return gaps if self.stretches[0].unit == "number" else gaps * 1e-9
 

@@ -201,7 +201,8 @@ def _first_blank(column: Any) -> int | None:
         names = column.dictionary
         nameless = names.is_null(nan_is_null=types.is_floating(names.type))
         if types.is_string(names.type):
-            nameless = pc.or_(nameless, pc.is_in(names, value_set=_BLANK))
+            # NumPy's texts end at their last NUL: different names would become the same.
+            nameless = pc.or_(nameless, pc.or_(pc.is_in(names, value_set=_BLANK), pc.ends_with(names, "\0")))
         if pc.any(nameless).as_py():
             blank = blank | np.isin(column.indices.to_numpy(zero_copy_only=False), np.flatnonzero(nameless))
     return int(blank.argmax()) if blank.any() else None

@@ -25,6 +25,7 @@ CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
 _ROWS = 2**16  # of a Parquet file at a time
 _BUFFER = 2**18  # bytes of each Parquet column at a time, where pyarrow would read a whole row group
+_LARGE = 2**24  # bytes of a row group; smaller ones are read whole, and no damaged page can claim more than it has
 _BYTES = 2**20  # of a CSV file at a time; pyarrow reads up to 32 times as much ahead
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")  # how pyarrow says it
 _FAILURES = (pa.ArrowException, OSError, UnicodeError)
@@ -64,7 +65,12 @@ def is_parquet(path: Path) -> bool:
 
 def row_count(files: Sequence[Path]) -> int | None:
     """How many rows these files hold, where they say so themselves."""
-    return sum(_footer(file).num_rows for file in files) if is_parquet(files[0]) else None
+    return sum(sum(_group_sizes(_footer(file))) for file in files) if is_parquet(files[0]) else None
+
+
+def _group_sizes(footer: Any) -> list[int]:
+    """The rows of each row group; a damaged footer may state another sum."""
+    return [footer.row_group(place).num_rows for place in range(footer.num_row_groups)]
 
 
 class Look(NamedTuple):
@@ -94,7 +100,7 @@ def look(path: Path) -> Look:
         fields = list(footer.schema.to_arrow_schema())
         found = [(field.name, kind_of(field.type)) for field in fields]
         types = {field.name: field.type for field in fields}
-        groups = [footer.row_group(place).num_rows for place in range(footer.num_row_groups)]
+        groups = _group_sizes(footer)
     else:
         found = _csv_kinds(path)
     twice = [name for name, count in Counter(name for name, _ in found).items() if count > 1]
@@ -124,22 +130,38 @@ def _footer(path: Path) -> Any:
 
 def _parquet_batches(path: Path, chosen: Chosen, groups: Sequence[int] | None) -> Iterator[Any]:
     names = [name for name in (chosen.series, chosen.label, chosen.group) if name is not None]
+    footer = _footer(path)
+    wanted = [footer.row_group(group) for group in (range(footer.num_row_groups) if groups is None else groups)]
+    stated, rows = sum(group.num_rows for group in wanted), 0
+    large = any(group.total_byte_size > _LARGE for group in wanted)
     try:
         with pq.ParquetFile(
-            path, read_dictionary=names, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True
+            path,
+            metadata=footer,
+            read_dictionary=names,
+            buffer_size=_BUFFER if large else 0,
+            pre_buffer=False,
+            page_checksum_verification=True,
         ) as file:
             for batch in file.iter_batches(_ROWS, row_groups=groups, columns=chosen.names()):
                 batch.validate(full=True)  # most files have no checksums: text may be damaged, and readable
+                rows += len(batch)
+                if rows > stated:
+                    break
                 yield batch
     except _FAILURES as error:
         raise _unreadable(path, "Parquet", error) from None
+    if rows != stated:  # where a damaged column ends early, pyarrow ends too, without a word
+        raise UnreadableFile(
+            str(path), f"a Parquet file of {stated} rows, as its footer says", "another number of rows"
+        )
 
 
 def _csv_kinds(path: Path) -> list[tuple[str, str]]:
     """By the first rows; what turns out to be no number further down is found when it is read."""
     with _csv_reader(path, csv.ConvertOptions(strings_can_be_null=True)) as reader:
-        schema, batch = reader.schema, next(iter(reader), None)
-    found = [(field.name, kind_of(field.type)) for field in schema]
+        batch = next(iter(reader), None)
+        found = [(field.name, kind_of(field.type)) for field in reader.schema]
     return [(name, _described(batch, place) if kind == "text" else kind) for place, (name, kind) in enumerate(found)]
 
 
@@ -213,7 +235,7 @@ def _unreadable(path: Path, kind: str, error: BaseException) -> InvalidArgument:
     said = " ".join(str(error).split()).rstrip(".")
     if "Empty CSV" in said:
         return no_rows(str(path))
-    if "invalid UTF8" in said:
+    if isinstance(error, UnicodeError) or "invalid UTF8" in said:
         return InvalidArgument(str(path), "text in UTF-8", "other bytes", "Save it as UTF-8.")
     said = said if len(said) <= 160 else f"{said[:157]}..."
     return UnreadableFile(str(path), f"a readable {kind} file", said)
