@@ -138,6 +138,21 @@ def test_bad_input_gets_this_sentence(case, tmp_path, monkeypatch):
     assert str(caught.value) == message
 
 
+def test_a_series_without_a_class_is_refused_and_blanks_make_no_other_class(tmp_path):
+    (tmp_path / "data.ts").write_text(HEADER + "1.0,2.0:up\n2.0,1.0: up\n")
+    assert archives.read_ts(tmp_path / "data.ts")[1].tolist() == ["up", "up"]
+    (tmp_path / "data.ts").write_text(HEADER + "1.0,2.0:up\n2.0,1.0:?\n")
+    with pytest.raises(InvalidArgument, match=r"a class for every series, got none at series 1 \(counted from 0\)"):
+        archives.read_ts(tmp_path / "data.ts")
+
+
+def test_a_file_with_nul_bytes_is_no_text(tmp_path):
+    # NumPy's texts end at their last NUL, so that different classes would become the same.
+    (tmp_path / "data.ts").write_text(HEADER + "1.0:up\n2.0:up\0\n")
+    with pytest.raises(InvalidArgument, match=r"data.ts` must be a .ts file of text, got NUL bytes. Save it as UTF-8."):
+        archives.read_ts(tmp_path / "data.ts")
+
+
 def test_without_aeon_a_sentence_says_how_to_get_it(monkeypatch, tmp_path):
     (tmp_path / "data.ts").write_text(HEADER + "1.0:up\n")
     monkeypatch.setitem(sys.modules, "aeon", None)

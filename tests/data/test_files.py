@@ -1,5 +1,7 @@
 """One door: whatever the file, the same series, ids and channels; or a sentence that names the file."""
 
+import io
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -164,6 +166,21 @@ def _content(name, content):
 
 KINDS = ".parquet, .pq, .csv, .csv.gz, .tsv, .tsv.gz, .npz, .npy, .ts"
 RAGGED = np.array([np.zeros((2, 3)), np.zeros((3, 4))], dtype=object)
+
+
+def _npy_bytes(array):
+    content = io.BytesIO()
+    np.save(content, array)
+    return content.getvalue()
+
+
+def _zip(name, parts):
+    with zipfile.ZipFile(name, "w") as archive:
+        for part, content in parts.items():
+            archive.writestr(part, content)
+    return name
+
+
 MESSAGES = {
     "another suffix": (
         lambda: files.read(_content("data.xls", b"x")),
@@ -293,6 +310,29 @@ MESSAGES = {
     "a .ts file without classes": (
         lambda: files.read(_content("data.ts", b"@classLabel false\n@univariate true\n@data\n1.0,2.0\n")),
         "In data.ts: `labels` must be known for every series, got none. Save both in one .npz file, as X and y.",
+    ),
+    "X of four axes with lengths": (
+        lambda: files.read(_npz(X=X[..., None], y=Y, lengths=LENGTHS)),
+        "In data.npz: `X` must be of shape (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints), got shape "
+        "(6, 2, 5, 1). Series of unequal lengths come as a list of (n_channels, n_timepoints).",
+    ),
+    "a header that is cut": (
+        lambda: files.read(_content("data.npy", _npy_bytes(X).replace(b"True", b"(((1").replace(b"False", b"(((11"))),
+        "`data.npy` must be a readable .npy file, got something else. Look at what wrote it.",
+    ),
+    "a shape that fits into no memory": (
+        lambda: files.read(_content("data.npy", _npy_bytes(X).replace(b"(6, 2, 5), }      ", b"(6, 2, 5000000000)}"))),
+        "`data.npy` must be a readable .npy file, got something else. Look at what wrote it.",
+    ),
+    "something that is no array among arrays": (
+        lambda: files.read(_zip("data.npz", {"X.npy": _npy_bytes(X), "y.npy": b"up,down"})),
+        "`data.npz` must be a readable .npz file, got something else. Look at what wrote it.",
+    ),
+    "codes that are no letters": (
+        lambda: files.read(
+            _zip("data.npz", {"X.npy": _npy_bytes(X), "y.npy": _npy_bytes(Y).replace(b"u\0\0\0", b"u\0\0\x7f")})
+        ),
+        "`data.npz` must be arrays of Unicode text, got other codes. Look at what wrote it.",
     ),
     "a part that a set does not have": (
         lambda: files.read("JapaneseVowels", part="validation"),

@@ -86,6 +86,8 @@ def read_ts(path: str | Path) -> tuple[Any, Any]:
     if not file.is_file():
         remedy = "Look at the name, and at the folder you are in."
         raise InvalidArgument(str(path), "a .ts file", "nothing there", remedy)
+    if b"\0" in file.read_bytes():
+        raise InvalidArgument(str(path), "a .ts file of text", "NUL bytes", "Save it as UTF-8.")
     _aeon_folder()
     from aeon.datasets import load_from_ts_file
 
@@ -98,7 +100,17 @@ def read_ts(path: str | Path) -> tuple[Any, Any]:
     if header["targetlabel"]:
         remedy = "It is a set for regression."
         raise InvalidArgument(str(path), "a .ts file of classes", "one of numbers to be predicted", remedy)
-    return x, y if header["classlabel"] else None
+    return x, _known(file, y) if header["classlabel"] else None
+
+
+def _known(file: Path, y: Any) -> Names:
+    """The names of the classes, without blanks around them; aeon writes "?" as NaN, and takes it for a class."""
+    names: Names = np.char.strip(y)
+    missing = np.flatnonzero(np.char.lower(names) == "nan")
+    if len(missing):
+        got, remedy = f"none at series {missing[0]} (counted from 0)", "Name its class, or drop the series."
+        raise InvalidArgument(str(file), "a .ts file with a class for every series", got, remedy)
+    return names
 
 
 def _loaded(name: str, split: str) -> tuple[Any, Any]:
