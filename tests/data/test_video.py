@@ -227,6 +227,11 @@ def _changed(name, old, new):
         ),
         (
             "ucf101",
+            _changed("classInd.txt", "2 Hand", f"{'2' * 5000} Hand"),
+            f"lines such as '1 ApplyEyeMakeup' in classInd.txt, got '{'2' * 5000} HandstandPushups' at line 2. Unpack",
+        ),
+        (
+            "ucf101",
             _changed("testlist01.txt", "v_Archery_g01_c01.avi", "archery"),
             "lines such as 'Archery/v_Archery_g01_c01.avi', got 'Archery/archery' at line 1 of testlist01.txt. Unpack",
         ),
@@ -824,6 +829,26 @@ def test_a_damaged_manifest_is_told_with_the_way_out(films, tmp_path):
         InvalidArgument, match=r"Remove that file and run the extraction again: features that are there are"
     ):
         Features.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content", ["[" * 100_000, '{"width": 3, "dtype": "float32", "view": {}, "videos": [], "failed": {}}']
+)
+def test_a_manifest_of_something_else_is_told_too(tmp_path, content):
+    (tmp_path / "manifest.json").write_text(content)
+    with pytest.raises(InvalidArgument, match=r"which cannot be read \((Recursion|Type)Error"):
+        Features.open(tmp_path)
+
+
+@pytest.mark.parametrize("other", [b"(3, 1)", b"((((1 ", b"(3, 99999999999999999999)"])
+def test_features_of_another_shape_than_the_manifest_says_are_not_taken(tmp_path, other):
+    kept = Features(tmp_path, 2, "float32", {"a": 3})
+    np.save(tmp_path / "a.npy", np.ones((3, 2), dtype=np.float32))
+    assert kept.of("a").shape == (3, 2)
+    content = (tmp_path / "a.npy").read_bytes()
+    (tmp_path / "a.npy").write_bytes(content.replace(b"(3, 2), }".ljust(len(other) + 3), other + b", }"))
+    with pytest.raises(InvalidArgument, match=r"one with features, got 'a', whose file in .* cannot be read"):
+        kept.of("a")
 
 
 # --- both sets, from end to end -----------------------------------------------------------------------------------------

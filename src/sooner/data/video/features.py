@@ -13,6 +13,7 @@ any number of workers, and memory holds `rows` frames a worker, however long the
 import hashlib
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -40,6 +41,11 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 MANIFEST = "manifest.json"
 
 _NUMBERS = ("float16", "float32")
+_MANIFEST = {"width": int, "dtype": str, "view": dict, "videos": dict, "failed": dict}
+# As `_save` writes it. NumPy's own parser tries to mend a damaged one, raises whatever its parts raise, and prints warnings.
+_HEADER = re.compile(
+    rb"\x93NUMPY\x01\0..\{'descr': '[<>|]f[248]', 'fortran_order': False, 'shape': \([0-9]+, [0-9]+\), \} *\n", re.S
+)
 _PARTS = ".parts"
 _STALE = 3600.0  # seconds after which a half-written file belongs to a process that was killed
 
@@ -79,9 +85,11 @@ class Features:
     def of(self, video: str) -> Vectors:
         """(frames, width): the features of a video, mapped into memory, read only."""
         try:
-            vectors: Vectors = np.lib.format.open_memmap(_file(self.folder, video), mode="r")
+            vectors, shape = _opened(_file(self.folder, video)), (self.frames.get(video), self.width)
+            if vectors.shape != shape or vectors.dtype != self.dtype:
+                raise OSError(f"{vectors.dtype} of shape {vectors.shape}, not {self.dtype} of shape {shape}")
             return vectors
-        except (OSError, ValueError) as error:
+        except OSError as error:
             got = f"{video!r}, whose file in {self.folder} cannot be read ({error})"
             remedy = "Run the extraction again: it makes what is missing."
             raise InvalidArgument("video", "one with features", got, remedy) from None
@@ -276,11 +284,24 @@ def _file(folder: Path, video: str) -> Path:
     return folder / f"{video}.npy"
 
 
+def _opened(file: Path) -> Vectors:
+    """The array of a file, mapped into memory; an OSError where it holds none."""
+    with file.open("rb") as start:
+        if _HEADER.match(start.read(256)) is None:
+            raise OSError("its header is not as it was written")
+    try:
+        with np.errstate(over="ignore"):  # a damaged shape
+            vectors: Vectors = np.lib.format.open_memmap(file, mode="r")
+        return vectors
+    except (ValueError, OverflowError) as error:
+        raise OSError(f"no array: {error}") from None
+
+
 def _kept(file: Path, width: int, dtype: np.dtype[Any]) -> int | None:
     """The number of frames in a complete file of this kind."""
     try:
-        array = np.lib.format.open_memmap(file, mode="r")
-    except (OSError, ValueError):
+        array = _opened(file)
+    except OSError:
         return None
     return len(array) if array.shape[1:] == (width,) and array.dtype == dtype else None
 
@@ -308,8 +329,11 @@ def _written(folder: Path, target: Path) -> Iterator[Path]:
 def _read_manifest(folder: Path) -> dict[str, Any]:
     try:
         said = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        return {key: said[key] for key in ("width", "dtype", "view", "videos", "failed")}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        for key, kind in _MANIFEST.items():
+            if not isinstance(said[key], kind):
+                raise TypeError(f"{key} is no {kind.__name__}")
+        return {key: said[key] for key in _MANIFEST}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         got = f"{folder / MANIFEST}, which cannot be read ({type(error).__name__}: {error})"
         remedy = "Remove that file and run the extraction again: features that are there are kept."
         raise InvalidArgument("features", "a folder with a manifest", got, remedy) from None

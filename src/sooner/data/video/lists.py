@@ -146,7 +146,7 @@ def _read_ucf101(folder: Path, split: int) -> Official:
     numbered: dict[int, str] = {}
     for line, text in _lines(folder / "classInd.txt"):
         number, _, name = text.partition(" ")
-        if not number.isdecimal() or not name.strip():
+        if re.fullmatch("[0-9]{1,9}", number) is None or not name.strip():
             expected, got = "lines such as '1 ApplyEyeMakeup' in classInd.txt", f"{text!r} at line {line}"
             raise InvalidArgument("splits", expected, got, "Unpack the official file again.")
         numbered[int(number)] = name.strip()
@@ -161,7 +161,7 @@ def _read_ucf101(folder: Path, split: int) -> Official:
 def _ucf101_video(text: str, where: str, classes: Sequence[str]) -> Video:
     name = re.sub(r"(\.\w+)\s+\d+$", r"\1", text)  # the train list ends in the number of the class
     folder, _, file = name.rpartition("/")
-    group = re.search(r"_g(\d+)_c\d+\.\w+$", file)
+    group = re.search(r"_g([0-9]{1,9})_c\d+\.\w+$", file)
     if group is None:
         expected, remedy = "lines such as 'Archery/v_Archery_g01_c01.avi'", "Unpack the official file again."
         raise InvalidArgument("splits", expected, f"{text!r} at {where}", remedy)
