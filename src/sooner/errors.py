@@ -23,6 +23,12 @@ def _received(kind: type[SoonerError], args: tuple[object, ...], about: dict[str
     return error
 
 
+def _in_a_line(text: str) -> str:
+    """The text as a terminal can print it, in one line, whatever stands in the files and arrays that it quotes."""
+    printable = text.encode(errors="backslashreplace").decode()
+    return printable if len(printable.splitlines()) == 1 else " ".join(part.strip() for part in printable.splitlines())
+
+
 class InvalidArgument(SoonerError, ValueError):
     """An argument is not what the function can work with.
 
@@ -32,7 +38,7 @@ class InvalidArgument(SoonerError, ValueError):
     """
 
     def __init__(self, argument: str, expected: str, got: object, remedy: str) -> None:
-        super().__init__(f"`{argument}` must be {expected}, got {got}. {remedy}")
+        super().__init__(_in_a_line(f"`{argument}` must be {expected}, got {got}. {remedy}"))
         self.argument = argument
 
     def about(self, argument: str) -> "InvalidArgument":

@@ -6,9 +6,10 @@ length is never looked at, so it may hold anything.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -30,7 +31,11 @@ class ScoredBatch(NamedTuple):
 def as_tensor(value: ArrayLike, *, name: str) -> Tensor:
     """A numeric tensor; a tensor comes back as it is, with its gradient and its device."""
     if isinstance(value, Tensor):
+        if value.layout != torch.strided or value.device.type == "meta":
+            got = "one without values" if value.device.type == "meta" else f"layout {value.layout}"
+            raise InvalidArgument(name, "a dense tensor", got, "Convert it first: tensor.to_dense().")
         return value
+    _refuse_masked(value, name=name)
     if isinstance(value, list | tuple) and value and all(isinstance(part, Tensor) for part in value):
         value = np.stack([part.detach().cpu().numpy() for part in value if isinstance(part, Tensor)])
     try:
@@ -45,6 +50,37 @@ def as_tensor(value: ArrayLike, *, name: str) -> Tensor:
             f"a {type(value).__name__}",
             "Pass a torch tensor or a NumPy array of a numeric type.",
         ) from None
+
+
+def as_real_tensor(value: ArrayLike, *, name: str) -> Tensor:
+    """As `as_tensor`, of real numbers."""
+    tensor = as_tensor(value, name=name)
+    if tensor.is_complex():
+        raise InvalidArgument(
+            name, "of real numbers", f"dtype {tensor.dtype}", "Take the real part, or its absolute value."
+        )
+    return tensor
+
+
+def as_entries(value: object, *, name: str) -> npt.NDArray[Any]:
+    """An array of names or numbers of any type."""
+    _refuse_masked(value, name=name)
+    try:
+        if isinstance(value, Tensor):
+            tensor = as_tensor(value, name=name).detach().cpu()
+            return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # which NumPy does not know
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        if isinstance(error, InvalidArgument):
+            raise
+        remedy = "Give a list or an array with one entry for each."
+        raise InvalidArgument(name, "names in one row", f"a {type(value).__name__} of something else", remedy) from None
+
+
+def _refuse_masked(value: object, *, name: str) -> None:
+    """NumPy would take what lies under a mask for values."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise InvalidArgument(name, "an array without masked entries", "some", "Fill them in: array.filled(np.nan).")
 
 
 def _as_float_axes(value: ArrayLike, axes: str, *, name: str) -> Tensor:
@@ -181,6 +217,8 @@ def labelled(scores: ArrayLike, labels: ArrayLike, lengths: ArrayLike | None) ->
 def as_number(value: object, *, name: str, low: float, high: float = math.inf, remedy: str) -> float:
     """A number in low..high, ends included; infinity only where `high` is infinite."""
     try:
+        if getattr(value, "ndim", 0):
+            raise TypeError  # an array of one number still has axes
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         raise InvalidArgument(name, "a number", repr(value), remedy) from None
@@ -211,29 +249,26 @@ def as_between(value: object, *, name: str, low: float, high: float, remedy: str
 
 def as_seed(value: object) -> int:
     """A seed that torch's generators take."""
-    number = as_whole(value, name="seed", low=0, remedy="It is a whole number; the same one gives the same draws.")
-    if number >= 2**63:
-        raise InvalidArgument("seed", "below 2**63", number, "It is a whole number; the same one gives the same draws.")
-    return number
+    return as_whole(value, name="seed", low=0, remedy="It is a whole number; the same one gives the same draws.")
 
 
 def as_whole(value: object, *, name: str, low: int, remedy: str) -> int:
-    """A whole number of at least `low`."""
+    """A whole number of at least `low` that a tensor can hold."""
     if isinstance(value, int) and value >= low:
-        return int(value)  # beyond 2**53 a float would round it
-    number = as_number(value, name=name, low=low, remedy=remedy)
-    if not number.is_integer():
-        raise InvalidArgument(name, "a whole number", number, remedy)
-    return int(number)
+        number = int(value)  # beyond 2**53 a float would round it
+    else:
+        real = as_number(value, name=name, low=low, remedy=remedy)
+        if not real.is_integer():
+            raise InvalidArgument(name, "a whole number", real, remedy)
+        number = int(real)
+    if number >= 2**63:
+        raise InvalidArgument(name, "below 2**63", value, remedy)
+    return number
 
 
 def as_real(value: ArrayLike, *, name: str) -> FloatArray:
     """A float64 array of real numbers, a copy."""
-    tensor = as_tensor(value, name=name)
-    if tensor.is_complex():
-        raise InvalidArgument(
-            name, "of real numbers", f"dtype {tensor.dtype}", "Take the real part, or its absolute value."
-        )
+    tensor = as_real_tensor(value, name=name)
     array: FloatArray = tensor.detach().cpu().double().numpy().copy()
     return array
 

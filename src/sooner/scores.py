@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sooner.errors import InvalidArgument
-from sooner.inputs import as_logits, as_tensor
+from sooner.inputs import as_logits, as_real_tensor
 from sooner.types import ArrayLike, Costs, Scores, StepFlags, StepScores
 
 __all__ = ["log_odds", "m_tandem", "m_tandem_oblivion", "m_tandem_step", "margin", "ratio_matrix"]
@@ -115,7 +115,7 @@ def ratio_matrix(scores: ArrayLike) -> Float[Tensor, "*leading classes classes"]
 
 
 def _vectors(scores: ArrayLike) -> Tensor:
-    tensor = as_tensor(scores, name="scores")
+    tensor = as_real_tensor(scores, name="scores")
     if tensor.ndim == 0 or tensor.shape[-1] < 2:
         raise InvalidArgument(
             "scores",
@@ -130,7 +130,7 @@ def _log_prior(log_prior: ArrayLike | None, logits: Tensor) -> Costs:
     classes = logits.shape[-1]
     if log_prior is None:
         return logits.new_zeros(classes)
-    tensor = as_tensor(log_prior, name="log_prior").to(logits)
+    tensor = as_real_tensor(log_prior, name="log_prior").to(logits)
     if tensor.shape != (classes,):
         raise InvalidArgument(
             "log_prior",

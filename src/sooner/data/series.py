@@ -15,7 +15,17 @@ import torch
 from torch import Tensor
 
 from sooner.errors import InvalidArgument, UnknownName
-from sooner.inputs import as_between, as_labels, as_lengths, as_seed, as_tensor, as_whole, refuse_empty, running
+from sooner.inputs import (
+    as_between,
+    as_entries,
+    as_labels,
+    as_lengths,
+    as_seed,
+    as_tensor,
+    as_whole,
+    refuse_empty,
+    running,
+)
 from sooner.types import ArrayLike, IntArray, Lengths, Observations
 
 Missing: TypeAlias = Literal["refuse", "mask"]
@@ -305,7 +315,7 @@ def _treated(observations: Observations, lengths: Lengths, missing: Missing, *, 
 
 def _one_each(value: Any, series: int, *, name: str) -> Names:
     """(series,): one name of any type for each series."""
-    names = np.asarray(value.cpu() if isinstance(value, Tensor) else value)
+    names = as_entries(value, name=name)
     if names.shape != (series,):
         remedy = "Give one for each series."
         raise InvalidArgument(name, f"of shape ({series},)", f"shape {names.shape}", remedy)
@@ -332,7 +342,7 @@ def _of_many_types(names: Names, *, name: str) -> InvalidArgument:
 
 def _as_names(value: Any, *, name: str) -> Names:
     """At least two different names, in the order given."""
-    names = np.asarray(value.cpu() if isinstance(value, Tensor) else value)
+    names = as_entries(value, name=name)
     if names.ndim != 1 or len(set(names.tolist())) != len(names):
         raise InvalidArgument(name, "different names in one row", f"{names.tolist()}", "Give each class once.")
     if len(names) < 2:

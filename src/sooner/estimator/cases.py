@@ -9,12 +9,16 @@ from sklearn.utils.validation import check_array, column_or_1d
 from torch import Tensor
 
 from sooner.errors import InvalidArgument
+from sooner.inputs import as_entries
 from sooner.types import IntArray
+
+_OURS = (Tensor, np.ma.MaskedArray)
+"""What scikit-learn does not know, or takes for a plain array."""
 
 
 def as_cases(X: Any, estimator: Any) -> Any:  # noqa: N803  (what every time-series library calls it)
     """Tensors, and lists of one array for each series, as they are; all else is an array or becomes one."""
-    if isinstance(X, Tensor) or _one_for_each(X):
+    if isinstance(X, _OURS) or _one_for_each(X):
         return X
     # Missing values are our own matter: they are masked, or refused by series and time.
     return check_array(X, allow_nd=True, ensure_all_finite=False, estimator=estimator, input_name="X")
@@ -25,8 +29,12 @@ def as_targets(y: Any) -> npt.NDArray[Any]:
     if y is None:
         remedy = "This estimator requires y to be passed, but the target y is None."
         raise InvalidArgument("y", "the labels of the series", "None", remedy)
-    labels: npt.NDArray[Any] = column_or_1d(y.cpu() if isinstance(y, Tensor) else y, warn=True)
-    check_classification_targets(labels)
+    labels: npt.NDArray[Any] = column_or_1d(as_entries(y, name="y") if isinstance(y, _OURS) else y, warn=True)
+    with np.errstate(invalid="ignore"):  # it tries whether numbers are whole, and one of 1e300 would be a warning
+        try:
+            check_classification_targets(labels)
+        except TypeError:
+            raise InvalidArgument("y", "of one type", "several", "Turn the labels all into text.") from None
     return labels
 
 

@@ -12,7 +12,7 @@ import torch
 from sooner.errors import InvalidArgument
 from sooner.evaluate.bands import exact_limits
 from sooner.evaluate.grouped import group_counts, group_limits
-from sooner.inputs import as_number, as_real, labelled, running
+from sooner.inputs import as_entries, as_number, as_real, labelled, running
 from sooner.types import ArrayLike, Decisions, FloatArray, IntArray
 
 
@@ -99,7 +99,7 @@ def class_errors(
 
 def as_groups(groups: Any, series: int) -> IntArray:
     """(series,): the group of each series as a number from 0, from names of any one type."""
-    names = _labels(groups)
+    names = as_entries(groups, name="groups")
     if names.shape != (series,):
         remedy = "Give one group for each series, for example the person or the machine it comes from."
         raise InvalidArgument("groups", f"of shape ({series},)", f"shape {names.shape}", remedy)
@@ -187,12 +187,16 @@ def over_seeds(values: ArrayLike) -> OverSeeds:
         raise InvalidArgument(
             "values", "one row for each of at least 1 seed", f"shape {rows.shape}", "Stack the seeds."
         )
-    spread = rows.std(axis=0, ddof=1) if len(rows) > 1 else np.full(rows.shape[1:], np.nan)
+    if np.isinf(rows).any():
+        raise InvalidArgument("values", "finite", "infinity among them", "It has no mean: leave that seed out.")
+    with np.errstate(over="ignore"):
+        spread = rows.std(axis=0, ddof=1) if len(rows) > 1 else np.full(rows.shape[1:], np.nan)
     return OverSeeds(rows.mean(axis=0), spread / np.sqrt(len(rows)))
 
 
 def _pair(predicted: Decisions | ArrayLike, labels: ArrayLike) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    guesses, truths = (_labels(predicted.labels if isinstance(predicted, Decisions) else predicted), _labels(labels))
+    guesses = as_entries(predicted.labels if isinstance(predicted, Decisions) else predicted, name="predicted")
+    truths = as_entries(labels, name="labels")
     if guesses.shape != truths.shape or guesses.ndim != 1:
         raise InvalidArgument(
             "labels",
@@ -202,15 +206,6 @@ def _pair(predicted: Decisions | ArrayLike, labels: ArrayLike) -> tuple[npt.NDAr
         )
     if len(truths) == 0:
         raise InvalidArgument("labels", "of at least 1 series", "an empty batch", "An error over nobody has no value.")
+    if truths.dtype == object and len({type(one) for one in truths.tolist()}) > 1:
+        raise InvalidArgument("labels", "of one type", "several", "Turn them all into text.")
     return guesses, truths
-
-
-def _labels(value: ArrayLike) -> npt.NDArray[Any]:
-    if isinstance(value, torch.Tensor):
-        return value.detach().cpu().numpy()
-    try:
-        return np.asarray(value)
-    except ValueError:
-        raise InvalidArgument(
-            "labels", "one label for each series", "rows of unequal length", "Flatten them."
-        ) from None

@@ -6,7 +6,7 @@ All are scaled so that sum_k M_k C_k = M: the mean cost of a training series is 
 import torch
 
 from sooner.errors import InvalidArgument
-from sooner.inputs import as_number, as_tensor
+from sooner.inputs import as_number, as_real_tensor
 from sooner.types import ArrayLike, Costs
 
 
@@ -34,7 +34,7 @@ def effective_number(class_counts: ArrayLike, *, beta: float) -> Costs:
 
 
 def _positive(class_counts: ArrayLike) -> Costs:
-    counts = as_tensor(class_counts, name="class_counts").double()
+    counts = as_real_tensor(class_counts, name="class_counts").double()
     if counts.ndim != 1 or len(counts) < 2 or not bool((torch.isfinite(counts) & (counts >= 1)).all()):
         raise InvalidArgument(
             "class_counts",

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from sooner.errors import InvalidArgument
-from sooner.inputs import ScoredBatch, as_tensor, labelled, running
+from sooner.inputs import ScoredBatch, as_real_tensor, labelled, running
 from sooner.types import ArrayLike, Costs, Labels, Lengths, Scalar, Scores
 
 PerStep = Float[Tensor, "batch time"]
@@ -89,7 +89,7 @@ def batch_of(scores: ArrayLike, labels: ArrayLike, class_counts: ArrayLike | Non
 
 
 def _as_counts(class_counts: ArrayLike, scores: Scores) -> Float[Tensor, "rows classes"]:
-    counts = as_tensor(class_counts, name="class_counts").to(device=scores.device, dtype=torch.float64)
+    counts = as_real_tensor(class_counts, name="class_counts").to(device=scores.device, dtype=torch.float64)
     time, classes = scores.shape[1:]
     if counts.shape not in ((classes,), (time, classes)):
         raise InvalidArgument(

@@ -139,10 +139,11 @@ class ProbabilityThreshold(ThresholdRule):
     probability: float
 
     def __post_init__(self) -> None:
-        if self.probability != math.inf:
-            remedy = "The leader's posterior is compared with it."
-            probability = as_number(self.probability, name="probability", low=0.0, high=1.0, remedy=remedy)
-            object.__setattr__(self, "probability", probability)
+        remedy = "The leader's posterior is compared with it."
+        probability = self.probability
+        if not (isinstance(probability, float) and probability == math.inf):
+            probability = as_number(probability, name="probability", low=0.0, high=1.0, remedy=remedy)
+        object.__setattr__(self, "probability", probability)
 
     @staticmethod
     def statistic(scores: Tensor) -> Tensor:
