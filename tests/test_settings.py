@@ -158,6 +158,13 @@ def test_a_broken_file_gets_one_sentence(tmp_path, content, message):
     assert str(caught.value) == message.format(path=path)
 
 
+@pytest.mark.parametrize("value", ["9" * 5000, "[" * 5000])
+def test_values_that_python_does_not_take_get_one_sentence(tmp_path, value):
+    (tmp_path / "s.toml").write_text(f"[model]\norder = {value}\n")
+    with pytest.raises(InvalidArgument, match=r"^`s.toml` must be a TOML file, got a slip: .*\. Correct it there\.$"):
+        read_settings(tmp_path / "s.toml")
+
+
 def test_a_file_says_only_what_differs_from_the_defaults(tmp_path):
     (tmp_path / "s.toml").write_text(FILE)
     settings = read_settings(tmp_path / "s.toml")

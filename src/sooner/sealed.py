@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -11,6 +12,8 @@ from torch import Tensor
 from sooner.errors import InvalidArgument
 
 Tensors = Mapping[str, Tensor]
+
+_VERSION = re.compile("[0-9]{1,9}")
 
 
 class Kind(NamedTuple):
@@ -41,7 +44,7 @@ def unseal(kind: Kind, data: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise InvalidArgument(kind.argument, "bytes", f"a {type(data).__name__}", kind.remedy)
     header = _header(data)
     version = header.get("version", "")
-    if header.get("format") != kind.format or not version.isdigit():
+    if header.get("format") != kind.format or _VERSION.fullmatch(version) is None:
         got = f"{len(data)} bytes of something else, or of a part of one"
         raise InvalidArgument(kind.argument, kind.what, got, kind.remedy)
     if int(version) > kind.version:

@@ -229,10 +229,10 @@ def read_tables(path: str | PathLike[str]) -> dict[str, Any]:
     name = Path(path).name
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidArgument(name, "a TOML file", f"a slip: {error}", "Correct it there.") from None
     except UnicodeDecodeError:
         raise InvalidArgument(name, "a TOML file", "bytes that are not UTF-8", "Save it as UTF-8 text.") from None
+    except (ValueError, RecursionError) as error:  # no TOML, or a number or a nesting that Python does not take
+        raise InvalidArgument(name, "a TOML file", f"a slip: {error}", "Correct it there.") from None
     except OSError as error:
         raise InvalidArgument(name, "a file that can be read", error.strerror, f"Looked for {path}.") from None
 

@@ -1,5 +1,6 @@
 """The command line, as a person meets it: each verb, in the order in which a newcomer would use them."""
 
+import io
 import json
 import re
 import signal
@@ -341,9 +342,18 @@ class TestBadInput:
         code, said = said_of_error(monkeypatch, capsys, "evaluate", home / "new.csv", home / "new.csv")
         assert (code, "must be a model of sooner" in said) == (2, True)
 
-    def test_of_a_line_in_a_stream(self, home, monkeypatch, capsys):
-        import io
+    def test_of_a_line_that_is_no_text(self, home, monkeypatch, capsys):
+        sent = io.TextIOWrapper(
+            io.BytesIO('{"pump": "a", "x": [1.0, 2.0]}\n{"pump": "\xe9"}\n'.encode("latin-1")), "utf-8"
+        )
+        monkeypatch.setattr("sys.stdin", sent)
+        code, said = said_of_error(monkeypatch, capsys, "stream", home / "pumps.sooner")
+        assert (code, said) == (
+            2,
+            "error: `line 2` must be text in utf-8, got other bytes. Let the sender encode it so.",
+        )
 
+    def test_of_a_line_in_a_stream(self, home, monkeypatch, capsys):
         monkeypatch.setattr("sys.stdin", io.StringIO('{"pump": "a", "hum": 1.0}\n'))
         code, said = said_of_error(monkeypatch, capsys, "stream", home / "pumps.sooner")
         assert code == 2

@@ -169,3 +169,11 @@ class TestBadFiles:
             fitted.save(path)
         fitted.threshold = 1.0
         assert path.read_bytes() == before
+
+    @pytest.mark.parametrize("version", ["\u00b2", "9" * 5000, ""])
+    def test_a_version_that_is_no_number(self, tmp_path, version):
+        header = json.dumps({"__metadata__": {"format": "sooner.model", "version": version}}).encode()
+        path = tmp_path / "model.sooner"
+        path.write_bytes(len(header).to_bytes(8, "little") + header)
+        with pytest.raises(InvalidArgument, match=r"`model.sooner` must be a model of sooner, got"):
+            sooner.load(path)

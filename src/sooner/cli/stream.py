@@ -1,6 +1,8 @@
 """`sooner stream`."""
 
+import io
 import sys
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import typer
@@ -8,6 +10,7 @@ import typer
 from sooner.cli.options import ModelFile, columns_of
 from sooner.cli.screen import as_json
 from sooner.data.tables import GAP
+from sooner.errors import InvalidArgument
 from sooner.estimator import load
 from sooner.estimator.columns import columns_for
 from sooner.stream import decisions_of
@@ -49,9 +52,8 @@ def stream(
     fleet = clf.stream(keyed=True, deadline=deadline, at_end=at_end)
     known, gaps = columns_for(clf, columns_of(series, time, None, None, channels))
     names = [name for name in known.channels or () if name != GAP] or None
-    arrived = iter(sys.stdin.readline, "")  # a line at a time: iterating over stdin itself would read ahead
     for record in decisions_of(
-        arrived,
+        _arriving(),
         fleet,
         layout=layout,
         # Where the channels are known, the series and the time may be called what a table may call them.
@@ -64,3 +66,15 @@ def stream(
     ):
         sys.stdout.write(as_json(record) + "\n")
         sys.stdout.flush()
+
+
+def _arriving() -> Iterator[str]:
+    """The lines of the standard input; one whose bytes are no text is refused by its number."""
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")
+    # A line at a time: iterating over stdin itself would read ahead.
+    for number, line in enumerate(iter(sys.stdin.readline, ""), start=1):
+        if any("\ud800" <= letter <= "\udfff" for letter in line):
+            remedy = "Let the sender encode it so."
+            raise InvalidArgument(f"line {number}", f"text in {sys.stdin.encoding}", "other bytes", remedy)
+        yield line
