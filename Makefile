@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-cluster test-trapping test-slow lint format bench docs wheel-check clean
+.PHONY: demo test test-cluster test-trapping test-slow fuzz lint format bench docs wheel-check clean
 
 demo: $(READY)
 	$(BIN)/sooner demo
@@ -25,6 +25,12 @@ test-trapping: $(READY)
 
 test-slow: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -m slow
+
+# N inputs of seed SEED, or number CASE of them alone; ONLY names one reader ("csv"). What fails is kept in build/fuzz.
+N ?= 100000
+SEED ?= 0
+fuzz: $(READY)
+	PYTHONPATH=tests $(BIN)/python -m fuzz --inputs $(N) --seed $(SEED) --only "$(ONLY)" $(if $(CASE),--case $(CASE))
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
