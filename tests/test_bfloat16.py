@@ -238,7 +238,7 @@ class TestTraining:
             train(linear().bfloat16(), TRAINING, VALIDATION, SETTINGS)
 
 
-def test_workers_that_disagree_all_use_float32(machine, monkeypatch):
+def test_workers_that_disagree_all_use_float32(machine):
     workers = pytest.importorskip("sooner.train.workers")
     machine.find(WORKS)
     other = Precision("32", "as its CPU traps")
