@@ -775,6 +775,9 @@ def test_a_footer_that_counts_other_rows_than_there_are_is_refused(tmp_path, mon
     monkeypatch.setattr(sources, "_footer", lambda _path: footer)
     opened = pq.ParquetFile
     monkeypatch.setattr(sources.pq, "ParquetFile", lambda path, **_options: opened(path))
+    groups.num_rows = -1
+    with pytest.raises(InvalidArgument, match="must be a Parquet file of row groups with rows, got one of -1"):
+        read_table(path)
     for count in (1, 3):
         groups.num_rows = count
         with pytest.raises(

@@ -847,6 +847,13 @@ def test_features_of_another_shape_than_the_manifest_says_are_not_taken(tmp_path
     assert kept.of("a").shape == (3, 2)
     content = (tmp_path / "a.npy").read_bytes()
     (tmp_path / "a.npy").write_bytes(content.replace(b"(3, 2), }".ljust(len(other) + 3), other + b", }"))
+    damaged = (tmp_path / "a.npy").read_bytes()
+    for wrong in (damaged, content[:8] + b"\x20" + content[9:]):  # the second states another length of its header
+        (tmp_path / "a.npy").write_bytes(wrong)
+        _refuses_features(kept)
+
+
+def _refuses_features(kept):
     with pytest.raises(InvalidArgument, match=r"one with features, got 'a', whose file in .* cannot be read"):
         kept.of("a")
 

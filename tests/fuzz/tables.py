@@ -108,7 +108,12 @@ def _plain_csv(path: Path) -> Plain:
 def _plain_parquet(path: Path, labels: bool) -> Plain:
     part = roles(pq.read_schema(path).names)
     names = [name for name in pq.read_schema(path).names if name not in INDEX and (labels or name != part.get("label"))]
-    return meaning(pq.read_table(path, columns=names).to_pylist(), names)
+    with pq.ParquetFile(path) as file:
+        table = file.read(columns=names)
+    for place, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type.tz:  # which may be damaged, and does not move a time
+            table = table.set_column(place, field.name, table.column(place).cast(pa.timestamp(field.type.unit, "UTC")))
+    return meaning(table.to_pylist(), names)
 
 
 def _case(chance: random.Random, path: Path, plain: Any) -> Case:

@@ -46,6 +46,13 @@ def _plans() -> list[bytes]:
     return [path.read_bytes() for path in sorted(folder_of_plans().glob("*.toml"))]
 
 
+def _as_floats(value: Any) -> Any:
+    """Whole numbers where the settings have others."""
+    if isinstance(value, dict):
+        return {key: _as_floats(part) for key, part in value.items()}
+    return float(value) if isinstance(value, int) else value
+
+
 def make_settings(chance: random.Random, folder: Path) -> Case:
     from sooner.settings import read_settings, to_dict, write_toml
 
@@ -57,7 +64,7 @@ def make_settings(chance: random.Random, folder: Path) -> Case:
         read = to_dict(settings)
         for name, table in tables.items():
             for key, value in table.items() if name != "search" else ():
-                if read[name][key] not in (value, float(value) if isinstance(value, int) else value):
+                if read[name][key] not in (value, _as_floats(value)):
                     return f"{name}.{key} = {read[name][key]!r}, not {value!r}"
         write_toml(settings, again)
         return None if read_settings(again) == settings else "other settings once they are written"

@@ -65,12 +65,15 @@ def is_parquet(path: Path) -> bool:
 
 def row_count(files: Sequence[Path]) -> int | None:
     """How many rows these files hold, where they say so themselves."""
-    return sum(sum(_group_sizes(_footer(file))) for file in files) if is_parquet(files[0]) else None
+    return sum(sum(_group_sizes(file, _footer(file))) for file in files) if is_parquet(files[0]) else None
 
 
-def _group_sizes(footer: Any) -> list[int]:
+def _group_sizes(path: Path, footer: Any) -> list[int]:
     """The rows of each row group; a damaged footer may state another sum."""
-    return [footer.row_group(place).num_rows for place in range(footer.num_row_groups)]
+    sizes = [footer.row_group(place).num_rows for place in range(footer.num_row_groups)]
+    if min(sizes, default=0) < 0:
+        raise UnreadableFile(str(path), "a Parquet file of row groups with rows", f"one of {min(sizes)}")
+    return sizes
 
 
 class Look(NamedTuple):
@@ -100,7 +103,7 @@ def look(path: Path) -> Look:
         fields = list(footer.schema.to_arrow_schema())
         found = [(field.name, kind_of(field.type)) for field in fields]
         types = {field.name: field.type for field in fields}
-        groups = _group_sizes(footer)
+        groups = _group_sizes(path, footer)
     else:
         found = _csv_kinds(path)
     twice = [name for name, count in Counter(name for name, _ in found).items() if count > 1]

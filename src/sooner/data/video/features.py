@@ -44,7 +44,7 @@ _NUMBERS = ("float16", "float32")
 _MANIFEST = {"width": int, "dtype": str, "view": dict, "videos": dict, "failed": dict}
 # As `_save` writes it. NumPy's own parser tries to mend a damaged one, raises whatever its parts raise, and prints warnings.
 _HEADER = re.compile(
-    rb"\x93NUMPY\x01\0..\{'descr': '[<>|]f[248]', 'fortran_order': False, 'shape': \([0-9]+, [0-9]+\), \} *\n", re.S
+    rb"\x93NUMPY\x01\0(..)\{'descr': '[<>|]f[248]', 'fortran_order': False, 'shape': \([0-9]+, [0-9]+\), \} *\n", re.S
 )
 _PARTS = ".parts"
 _STALE = 3600.0  # seconds after which a half-written file belongs to a process that was killed
@@ -287,7 +287,8 @@ def _file(folder: Path, video: str) -> Path:
 def _opened(file: Path) -> Vectors:
     """The array of a file, mapped into memory; an OSError where it holds none."""
     with file.open("rb") as start:
-        if _HEADER.match(start.read(256)) is None:
+        found = _HEADER.match(start.read(256))
+        if found is None or found.end() != 10 + int.from_bytes(found[1], "little"):
             raise OSError("its header is not as it was written")
     try:
         with np.errstate(over="ignore"):  # a damaged shape
