@@ -86,6 +86,54 @@ def test_limits_are_never_better_than_those_of_independent_series_would_be():
     assert high > stats.binomtest(4, 40).proportion_ci(0.95, "exact").high
 
 
+def test_a_class_without_an_error_is_not_known_exactly_because_another_has_some():
+    counts = np.zeros((1010, 2))
+    counts[:10, 0] = counts[10:, 1] = 1  # each series its own group
+    wrong = np.zeros((1010, 2))
+    wrong[10:20, 1] = 1
+    expected = balanced_limits([0, 10], [10, 1000])
+    assert group_limits(wrong, counts).high == pytest.approx(expected.high, abs=2e-4)
+    assert group_limits(counts - wrong, counts).low == pytest.approx(1 - expected.high, abs=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("groups", "errors", "size", "alike"),
+    [((10, 500), (0.1, 0.02), 1, None), ((20, 200), (0.05, 0.05), 1, None), ((10, 100), (0.05, 0.05), 10, 0.5)],
+)
+def test_limits_hold_the_true_error_where_a_class_has_few_groups(groups, errors, size, alike):
+    random, held = np.random.default_rng(0), []
+    labels, each = np.repeat([0, 1], groups), np.repeat(errors, groups)
+    spread = None if alike is None else (1 - alike) / alike
+    for _ in range(150):
+        own = each if spread is None else random.beta(each * spread, (1 - each) * spread)
+        wrong = random.binomial(size, own)[:, None] * np.eye(2)[labels]
+        low, high = group_limits(wrong, size * np.eye(2)[labels])
+        held.append(low <= np.mean(errors) <= high)
+    assert np.mean(held) > 0.93
+
+
+@pytest.mark.parametrize("groups", [3, 8, 20])
+def test_errors_never_make_the_upper_limit_better_than_none_does(groups):
+    counts = np.full((groups, 2), 50)
+    even = np.arange(51)[:, None, None] * np.ones((groups, 2))  # so many wrong in each group and class
+    low, high = group_limits(even, counts)
+    assert (np.diff(high) >= 0).all()
+    assert (np.diff(low) >= 0).all()
+    one = np.zeros((groups, 2))
+    one[0, 0] = 1
+    assert group_limits(one, counts).high >= high[0]
+    assert group_limits(counts - one, counts).low <= low[-1]
+    assert low + high[::-1] == pytest.approx(np.ones(51))  # right and wrong change places
+
+
+def test_limits_of_many_points_are_those_of_each():
+    random = np.random.default_rng(5)
+    wrong, counts = random.integers(0, 3, (6, 5, 2)), np.full((5, 2), 2)
+    wrong[:3, :, 0] = 0
+    low, high = group_limits(wrong, counts)
+    assert np.transpose([low, high]) == pytest.approx(np.array([group_limits(each, counts) for each in wrong]))
+
+
 def test_of_one_group_nothing_is_known_nor_of_a_class_in_one_group():
     assert group_limits([[3, 1]], [[10, 10]]) == (0.0, 1.0)
     low, high = group_mean_limits([1.0, 2.0], np.array([0, 0]))

@@ -12,13 +12,17 @@ m         effective series: p (1 - p) / v, times (z / t)^2 for Student's t with 
 
 An error has the exact limits of m series of which p m were decided wrongly (Korn and Graubard 1998, Survey Methodology 24), which
 hold near zero, where an interval p +- t sqrt(v) does not. A mean has that interval.
+
+The jackknife sees only groups like those that erred. What it says after a few errors, spread evenly, would be better than what
+can be said after none, when a group that is wrong as a whole may just not have come yet: so its limits end no nearer than those.
+Errors that make groups more alike can still bring the upper limit down beyond there, as with every estimated variance.
 """
 
 import numpy as np
 from scipy import special
 
 from sooner.errors import InvalidArgument
-from sooner.evaluate.bands import Limits, balanced_limits, beta_limits, tail_of
+from sooner.evaluate.bands import Limits, beta_limits, exact_limits, tail_of
 from sooner.inputs import as_real
 from sooner.types import ArrayLike, FloatArray, IntArray
 
@@ -26,8 +30,10 @@ from sooner.types import ArrayLike, FloatArray, IntArray
 def group_limits(wrong: ArrayLike, counts: ArrayLike, *, confidence: float = 0.95) -> Limits:
     """Limits of the balanced error of series that come in groups.
 
-    The more alike the series of a group are, the wider. Where the decisions of each class are all right or all wrong, nothing is
-    known of how groups differ: each group then counts as one series. About a class in one group only, nothing is known.
+    The more alike the series of a group are, the wider. Where the decisions of a class are all right or all wrong, nothing is
+    known of how its groups differ: each of them then counts as one series, and its limits join those of the other classes in
+    quadrature. The upper limit is at least what it would be without any error, the lower one at most what it would be without
+    a right decision. About a class in one group only, nothing is known.
 
     Args:
         wrong: (..., groups, classes), how many decisions were wrong.
@@ -37,6 +43,7 @@ def group_limits(wrong: ArrayLike, counts: ArrayLike, *, confidence: float = 0.9
     >>> low, high = group_limits([[5, 0], [0, 0], [0, 1], [1, 0]], [[5, 5]] * 4)
     >>> low.round(3), high.round(3)
     (np.float64(0.002), np.float64(0.726))
+    >>> from sooner.evaluate import balanced_limits
     >>> balanced_limits([6, 1], [20, 20]).high.round(3)  # as if all 40 were independent
     np.float64(0.332)
     """
@@ -59,11 +66,15 @@ def group_limits(wrong: ArrayLike, counts: ArrayLike, *, confidence: float = 0.9
     ratio = special.ndtri(1 - tail) / special.stdtrit(max(_effective(of / totals) - lost, 1.0), 1 - tail)
     known = variance > 0
     size = np.where(known, error * (1 - error) / np.where(known, variance, 1.0) * ratio**2, 1.0)
-    plain = balanced_limits(shares * members, members, confidence=confidence)
-    low, high = (np.where(known, *pair) for pair in zip(beta_limits(error * size, size, tail), plain, strict=True))
-    lonely = members == 1
-    low = error - np.hypot(error - low, np.sqrt((shares[..., lonely] ** 2).sum(axis=-1)) / classes)
-    high = error + np.hypot(high - error, np.sqrt(((1 - shares[..., lonely]) ** 2).sum(axis=-1)) / classes)
+    low, high = beta_limits(error * size, size, tail)
+    # A class without an error, or without a right decision, adds nothing to the variance, and is not known exactly for that.
+    least, most = _one_each(shares, members, confidence)
+    unseen = (members == 1) | (shares == 0) | (shares == 1)
+    low = error - np.hypot(np.where(known, error - low, 0.0), _joined(np.where(unseen, shares - least, 0.0)))
+    high = error + np.hypot(np.where(known, high - error, 0.0), _joined(np.where(unseen, most - shares, 0.0)))
+    # Errors must not make the upper limit better than it is without any, nor right decisions the lower one.
+    low = np.minimum(low, 1 - _joined(1 - _one_each(np.ones(classes), members, confidence).low))
+    high = np.maximum(high, _joined(_one_each(np.zeros(classes), members, confidence).high))
     return Limits(np.maximum(low, 0.0)[()], np.minimum(high, 1.0)[()])
 
 
@@ -108,6 +119,18 @@ def _jackknife(bad: FloatArray, of: FloatArray, shares: FloatArray) -> FloatArra
     moved = np.where(left > 0, without - shares[..., None, :], 0.0).mean(axis=-1)
     variance: FloatArray = (len(of) - 1) / len(of) * (moved**2).sum(axis=-1)
     return variance
+
+
+def _one_each(shares: FloatArray, members: IntArray, confidence: float) -> Limits:
+    """The limits of each class if each of its groups counts as one series; of a class in one group nothing is known."""
+    low, high = exact_limits(shares * members, members, confidence=confidence)
+    return Limits(np.where(members == 1, 0.0, low), np.where(members == 1, 1.0, high))
+
+
+def _joined(distances: FloatArray) -> FloatArray:
+    """How far the limits of the mean over classes are, from how far those of each class are (as `balanced_limits`)."""
+    joined: FloatArray = np.sqrt((distances**2).sum(axis=-1)) / distances.shape[-1]
+    return joined
 
 
 def _effective(weights: FloatArray) -> float:
