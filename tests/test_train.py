@@ -370,9 +370,13 @@ def test_bad_input_gets_this_sentence(case, taken):
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize("damage", [b"", b"no checkpoint", b"PK\x03\x04 half of one"])
-def test_a_damaged_checkpoint_gets_a_sentence_that_says_how_to_go_on(tmp_path, damage):
-    (tmp_path / "last.ckpt").write_bytes(damage)
+@pytest.mark.parametrize("damage", [b"", b"no checkpoint", b"PK\x03\x04 half of one", "half", "no learner"])
+def test_a_damaged_checkpoint_gets_a_sentence_that_says_how_to_go_on(tmp_path, taken, damage):
+    if damage == "no learner":
+        torch.save({"settings": {}}, tmp_path / "last.ckpt")
+    else:
+        whole = (taken / "last.ckpt").read_bytes()
+        (tmp_path / "last.ckpt").write_bytes(whole[: len(whole) // 2] if damage == "half" else damage)
     with pytest.raises(InvalidArgument) as caught:
         train(linear(), TRAINING, VALIDATION, SETTINGS, folder=tmp_path, resume=True)
     assert str(caught.value) == (

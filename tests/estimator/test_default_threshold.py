@@ -86,8 +86,9 @@ class TestTheWarning:
         x, y = np.random.default_rng(0).normal(size=(60, 1, 8)), np.arange(60) % 3
         with pytest.warns(
             NearChance, match=r"is near chance: its balanced error on 60 unseen series is .* guessing has 66.7%"
-        ):
+        ) as told:
             EarlyClassifier().fit(x, y)
+        assert [warning.filename for warning in told] == [__file__]  # the user's line, not one of ours
 
     def test_of_a_threshold_that_is_set(self, late, tmp_path):
         before = late.rule_
@@ -112,7 +113,7 @@ class TestTheWarning:
 
     @pytest.mark.parametrize(
         ("wrong", "series", "said"),
-        [(0, 4, False), (0, 3, True), (2, 10, False), (3, 10, True), (420, 1000, False), (430, 1000, True)],
+        [(0, 3, False), (1, 3, True), (2, 10, False), (3, 10, True), (420, 1000, False), (430, 1000, True)],
     )
     def test_is_of_errors_that_may_be_chance_or_nearly_are(self, wrong, series, said):
         """Two classes, each with so many wrong decisions of so many series."""
@@ -121,6 +122,14 @@ class TestTheWarning:
         miss = torch.arange(2 * series) < 2 * wrong
         scores[torch.arange(2 * series), 0, torch.where(miss, 1 - truth, truth)] = 1.0
         assert achieved(MSPRT(0.0), scores, truth).near_chance == said
+
+    @pytest.mark.parametrize("groups", [1, 2, 3])
+    def test_is_not_of_a_rule_without_errors_on_few_groups(self, groups):
+        truth = torch.arange(2).repeat(30)
+        scores = torch.nn.functional.one_hot(truth, 2).double()[:, None]
+        found = achieved(MSPRT(0.0), scores, truth, groups=np.arange(60) % groups)
+        assert not found.near_chance
+        assert found.error_high > 0.3  # what is known of new groups is another matter
 
     def test_is_silent_in_ordinary_life(self, late):
         x, y = waves(90, seed=1)

@@ -14,8 +14,9 @@ import pytest
 import torch
 
 import small_plan
+from sooner import storage
 from sooner.errors import InvalidArgument
-from sooner.experiment import Work, result_of, run, stages
+from sooner.experiment import Work, result_of, run
 from sooner.experiment.plan import DataPlan
 from sooner.experiment.run import Silent, stages_of
 from sooner.experiment.sets import SPLITS, Sets
@@ -319,7 +320,7 @@ def test_interrupted_before_amid_and_after_every_stage_it_ends_with_the_same_num
         replace_(source, target)
 
     replace_, observer, heeded = os.replace, Cutting(), signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(stages.os, "replace", cut_before_the_last_word)
+    monkeypatch.setattr(storage.os, "replace", cut_before_the_last_word)
     plan = small_plan.read(tmp_path)
     work = Work(tmp_path / "runs", seeds=1, observer=observer)
     for _ in range(3 * len(STAGES)):

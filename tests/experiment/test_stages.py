@@ -12,6 +12,7 @@ from itertools import combinations
 
 import pytest
 
+from sooner import storage
 from sooner.experiment import stages
 from sooner.experiment.stages import Stage, taken
 
@@ -118,7 +119,7 @@ def test_what_is_cut_between_the_act_and_its_last_word_is_not_done(tmp_path, mon
     replace = os.replace
     stage = _stage()
     with monkeypatch.context() as patch:
-        patch.setattr(stages.os, "replace", cut)
+        patch.setattr(storage.os, "replace", cut)
         with pytest.raises(KeyboardInterrupt):
             _done(stage, tmp_path)
     assert stage.outcome(tmp_path) is None
@@ -127,7 +128,7 @@ def test_what_is_cut_between_the_act_and_its_last_word_is_not_done(tmp_path, mon
 
 # --- several processes --------------------------------------------------------------------------------------------------
 
-# `stages.py` needs nothing but the standard library; read from its file, a process starts in no time.
+# `stages.py` needs nothing but the standard library and locks; read from its file, a process starts in no time.
 PROGRAM = textwrap.dedent(
     f"""
     import importlib.util, os, pathlib, signal, sys, time

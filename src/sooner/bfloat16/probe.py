@@ -14,15 +14,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sooner.bfloat16.trial import DISAGREES
-from sooner.cache import cache_folder, write_whole
 from sooner.errors import InvalidArgument
+from sooner.storage import cache_folder, locked, write_whole
 
 if TYPE_CHECKING:
     from torch import nn
@@ -193,15 +193,10 @@ def _write(file: Path, identity: Mapping[str, Any], found: Support) -> None:
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
     """One trial at a time on a machine: workers that start together wait for the first one's answer."""
-    try:
-        import fcntl
-
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        file = lock.open("w")
-    except (ImportError, OSError):
-        yield
-        return
-    with file:
-        with suppress(OSError):  # some network disks have no locks
-            fcntl.flock(file, fcntl.LOCK_EX)
+    with ExitStack() as stack:
+        with suppress(
+            OSError, NotImplementedError
+        ):  # a folder that cannot be written to; some network disks have no locks
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(lock))
         yield

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sooner.cli.sentences import spoken
 from sooner.cli.verbs import Verbs
-from sooner.errors import FilesFailed, PrecisionChanged, SoonerError
+from sooner.errors import FilesFailed, NearChance, PrecisionChanged, SoonerError
 
 app = typer.Typer(
     name="sooner",
@@ -40,8 +40,9 @@ _usual = warnings.showwarning
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **rest: Any) -> None:
     """One sentence for what sooner warns of; where in the code it was raised is of no use here."""
-    if issubclass(category, PrecisionChanged):
-        Console(stderr=True).print(Text.assemble(("warning: ", "bold yellow"), str(message)), soft_wrap=True)
+    said = message.finding if isinstance(message, NearChance) else str(message)
+    if issubclass(category, PrecisionChanged | NearChance):
+        Console(stderr=True).print(Text.assemble(("warning: ", "bold yellow"), said), soft_wrap=True)
     else:
         _usual(message, category, *place, **rest)
 

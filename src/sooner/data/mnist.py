@@ -28,8 +28,8 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from sooner.cache import cache_folder, write_whole
 from sooner.errors import FetchFailed, InvalidArgument
+from sooner.storage import cache_folder, write_whole
 from sooner.types import Labels
 
 Images = UInt8[Tensor, "series 28 28"]

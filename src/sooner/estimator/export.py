@@ -50,6 +50,7 @@ from sooner.rules import FixedTime, Patience, Rule, ThresholdRule
 from sooner.rules.base import leader
 from sooner.rules.described import description, rule_described
 from sooner.scores import margin
+from sooner.storage import write_whole
 from sooner.stream.fold import Fold
 
 if TYPE_CHECKING:
@@ -91,10 +92,7 @@ def export_step(
     graph = LiveGraph(_fold_of(classifier))
     data = _serialized(graph, _about(classifier, graph, observations))
     _try(OnnxStep(data), classifier, graph.fold)
-    target = Path(path)
-    part = target.with_name(target.name + ".part")
-    part.write_bytes(data)
-    part.replace(target)
+    write_whole(Path(path), data)
 
 
 class LiveGraph(nn.Module):

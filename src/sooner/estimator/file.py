@@ -20,6 +20,7 @@ from sooner.models import Model, Rocket, build_model
 from sooner.rules.described import description, rule_described
 from sooner.sealed import Kind, seal, unseal
 from sooner.settings import ModelSettings, changed, to_dict
+from sooner.storage import write_whole
 from sooner.upgrade import recorded_settings
 
 if TYPE_CHECKING:
@@ -60,9 +61,7 @@ def save(classifier: "EarlyClassifier", path: str | PathLike[str]) -> None:
         "held_out.lengths": held.lengths,
         **({} if held.groups is None else {"held_out.groups": held.groups}),
     }
-    part = target.with_name(target.name + ".part")
-    part.write_bytes(seal(_kind(target), about, tensors))
-    part.replace(target)
+    write_whole(target, seal(_kind(target), about, tensors))
 
 
 def refuse_no_place(path: str | PathLike[str]) -> Path:

@@ -31,6 +31,7 @@ from sooner.estimator.classifier import EarlyClassifier
 from sooner.estimator.columns import columns_for, refuse_other_channels
 from sooner.inputs import as_whole
 from sooner.scores import margin
+from sooner.storage import whole_file
 from sooner.stream import AtEnd
 from sooner.types import IntArray
 
@@ -198,9 +199,8 @@ def score_table(
 
 def _written(target: Path, scoring: Scoring, outcomes: Iterable[Outcome], progress: Progress | None) -> Summary:
     """Write the rows of all units under another name, which becomes the right one in one move."""
-    part = target.with_name(target.name + ".part")
     tally = _Tally()
-    try:
+    with whole_file(target) as part:
         with pq.ParquetWriter(part, scoring.schema) as writer:
             held: list[Any] = []
             for done, outcome in enumerate(outcomes, start=1):
@@ -214,9 +214,6 @@ def _written(target: Path, scoring: Scoring, outcomes: Iterable[Outcome], progre
             if held:
                 writer.write_table(pa.concat_tables(held))
         tally.refuse_twice(part, scoring.plan.reading.path)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
     return tally.summary()
 
 

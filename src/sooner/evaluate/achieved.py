@@ -1,7 +1,9 @@
 """What a rule reaches on labelled series, and how sure one can be of it."""
 
+import sys
 import warnings
 from dataclasses import asdict, dataclass
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,9 @@ from sooner.inputs import labelled
 from sooner.rules import Rule
 from sooner.types import ArrayLike, Decisions, IntArray
 
-NEAR, SURE = 0.85, 0.99
-"""A rule is near chance if its error is so large a share of chance, or, with so much confidence, may be chance itself.
+NEAR, SURE, HALF = 0.85, 0.99, 0.5
+"""A rule is near chance if its error is so large a share of chance (`NEAR`), or at least half of it where, with so much
+confidence, it may be chance itself. Few series, or few groups of them, are no reason to warn of a rule without errors.
 
 The rule was mostly chosen on the series that show its error, which is then too good: hence so much. Classifiers fitted to pure
 noise are mostly found out so, not always.
@@ -36,8 +39,8 @@ class Achieved:
         earliness: the mean share of a series that was read.
         forced: the share of decisions that the end of a series forced.
         chance: the balanced error of guessing, 1 - 1/K.
-        error_at_most: what the balanced error is at most, with 99% confidence to one side.
-        near_chance: whether that reaches chance, or the error itself 85% of it.
+        error_at_most: what the balanced error is at most, with 99% confidence to one side, each series by itself.
+        near_chance: whether the error is 85% of chance, or half of it where `error_at_most` reaches chance.
         groups: how many groups the series come from, if that is known: the limits are then about groups.
     """
 
@@ -84,9 +87,9 @@ class Achieved:
         return NearChance(repr(self.rule), self.error, self.error_at_most, self.chance, self.series)
 
     def warn_near_chance(self) -> None:
-        """Warn where the caller was called, if the rule is little better than guessing."""
+        """Warn in the user's own line, if the rule is little better than guessing."""
         if (said := self.warning()) is not None:
-            warnings.warn(said, stacklevel=3)
+            warnings.warn(said, stacklevel=_user_level())
 
 
 def achieved(
@@ -120,7 +123,8 @@ def achieved(
     places = None if groups is None else as_groups(groups, len(truths))
     errors, times, chance = class_errors(decisions, truths), hitting_times(decisions), 1 - 1 / classes
     limits = _limits(decisions, truths, places, confidence)
-    at_most = float(_limits(decisions, truths, places, 2 * SURE - 1)[0].high)  # of a two-sided interval the upper end
+    at_most = float(_limits(decisions, truths, None, 2 * SURE - 1)[0].high)  # of a two-sided interval the upper end
+    doubtful = HALF if at_most >= chance else NEAR
     return Achieved(
         rule=rule,
         series=len(truths),
@@ -137,9 +141,20 @@ def achieved(
         forced_high=float(limits[2].high),
         chance=chance,
         error_at_most=at_most,
-        near_chance=at_most >= chance or errors.balanced >= NEAR * chance,
+        near_chance=errors.balanced >= doubtful * chance,
         groups=None if places is None else int(places.max()) + 1,
     )
+
+
+def _user_level() -> int:
+    """The `stacklevel` of the line that called into this package, for a warning of the caller's."""
+    frame: FrameType | None = sys._getframe(0)
+    level = depth = 0
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("sooner."):
+            level = depth
+        frame, depth = frame.f_back, depth + 1
+    return level + 1
 
 
 def _limits(

@@ -6,16 +6,16 @@ Experiments that need the same stage share it, and several processes may work in
 process takes with it when it dies.
 """
 
-import fcntl
 import hashlib
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from sooner.storage import locked, write_whole
 
 FORMAT = 2
 """Part of every hash: raised when a change of the code makes stages of the past worth nothing.
@@ -68,22 +68,16 @@ class Stage:
         (folder / "ingredients.json").write_text(json.dumps(self.ingredients, indent=2), encoding="utf-8")
         with _stopwatch(folder / "seconds") as seconds:
             left = self.act(folder)
-        _replace(
-            folder / "done.json", json.dumps({**left, "label": self.label, "seconds": round(seconds(), 1)}, indent=2)
-        )
+        done = {**left, "label": self.label, "seconds": round(seconds(), 1)}
+        write_whole(folder / "done.json", json.dumps(done, indent=2) + "\n")
 
 
 @contextmanager
 def taken(folder: Path) -> Iterator[bool]:
     """Whether this process has the folder to itself; another one has it until it ends."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-            return
-        yield True
+    with locked(folder / "lock", timeout=0) as mine:
+        yield mine
 
 
 @contextmanager
@@ -97,10 +91,4 @@ def _stopwatch(path: Path) -> Iterator[Callable[[], float]]:
     try:
         yield seconds
     finally:
-        _replace(path, str(seconds()))
-
-
-def _replace(path: Path, text: str) -> None:
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(text + "\n", encoding="utf-8")
-    os.replace(part, path)
+        write_whole(path, f"{seconds()}\n")

@@ -22,6 +22,7 @@ from sooner.errors import InvalidArgument, UnknownName
 from sooner.inputs import as_tensor, as_whole
 from sooner.models.convolutions import convolutions, halved, stage_widths
 from sooner.models.maps import ACCUMULATIONS, Embedding
+from sooner.storage import whole_file
 from sooner.types import ArrayLike
 
 Rows = Shaped[Tensor, "rows *features"]
@@ -276,14 +277,12 @@ def encode_to_file(
     """
     rows = as_whole(rows, name="rows", low=1, remedy="It is the number of observations that are read at once.")
     target = Path(path)
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
     modes = [(module, module.training) for module in encoder.modules()]
     try:
         encoder.eval()
-        _write_series(unfinished, (_encode_series(encoder, batch, rows) for batch in _batches(observations, rows)))
-        os.replace(unfinished, target)
+        with whole_file(target) as part:
+            _write_series(part, (_encode_series(encoder, batch, rows) for batch in _batches(observations, rows)))
     finally:
-        unfinished.unlink(missing_ok=True)
         for module, training in modes:
             module.training = training
     return features_from_file(target)

@@ -86,8 +86,9 @@ class Times:
 
     def keep(self, keys: Collection[Any], ticks: Mapping[Any, Tick]) -> None:
         """These series have been observed, at these times or at none."""
-        for key in keys:
-            self.forget(key)
+        if self.newest:  # most fleets know no times, and may have many keys
+            for key in keys:
+                self.forget(key)
         self.newest.update(ticks)
 
     def forget(self, key: Any) -> None:

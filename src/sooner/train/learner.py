@@ -120,7 +120,8 @@ class Learner:
         self.steps = state["step"]
         self.model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
-        self._scaler.load_state_dict(state["scaler"])
+        if state["scaler"]:  # empty where it was off, and in checkpoints of Lightning's
+            self._scaler.load_state_dict(state["scaler"])
 
     def _validation_batches(self) -> InOrder:
         # At least one batch for every worker.

@@ -24,7 +24,6 @@ from sooner.train.precision import Precision, precision_on, warn_of
 from sooner.train.record import Outcome, TrainingRecord, versions
 from sooner.train.selection import LAST, Selection, read_checkpoint, save_checkpoints
 from sooner.train.team import Team
-from sooner.upgrade import recorded_settings
 
 _MAY_DIFFER = ("iterations", "patience", "device", "engine", "workers")
 
@@ -201,17 +200,12 @@ def _checkpoint(home: Path | None, settings: Settings, *, resume: bool) -> Path 
     if not resume:
         remedy = "Pass resume=True to go on with it, or name another folder."
         raise InvalidArgument("folder", "without a run in it", f"a folder with {LAST}", remedy)
-    began = _began(last)
+    began: Settings = read_checkpoint(last)["settings"]
     if _identity(began) != _identity(settings):
         key = next(key for key, value in _identity(settings).items() if value != _identity(began)[key])
         remedy = f"The run began with {_identity(began)[key]!r}; resume it so, or name another folder."
         raise InvalidArgument(key, "what the run in the folder has", repr(_identity(settings)[key]), remedy)
     return last
-
-
-def _began(last: Path) -> Settings:
-    """The settings that a run began with."""
-    return recorded_settings(read_checkpoint(last)["settings"])
 
 
 def _identity(settings: Settings) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import time
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -10,8 +9,9 @@ import torch
 from sooner.errors import InvalidArgument
 from sooner.models.base import Model
 from sooner.settings import TrainingSettings, to_dict
+from sooner.storage import whole_file
 from sooner.train.learner import Learner, StateDict, Validation, copied
-from sooner.upgrade import upgraded_checkpoint
+from sooner.upgrade import recorded_settings, upgraded_checkpoint
 
 BEST, LAST = "best.ckpt", "last.ckpt"
 
@@ -73,20 +73,16 @@ def save_checkpoints(folder: Path, learner: Learner, selection: Selection) -> No
         "selection": selection.state_dict(),
     }
     for name in (BEST, LAST) if selection.best == selection.history[-1] else (LAST,):
-        part = folder / f"{name}.part"
-        torch.save(state, part)
-        part.replace(folder / name)
+        with whole_file(folder / name) as part:
+            torch.save(state, part)
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """What `save_checkpoints` wrote, whichever version; what is damaged is refused."""
+    """What `save_checkpoints` wrote, whichever version, its settings as such; what is damaged is refused."""
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, UnpicklingError, EOFError):
+        state = state if "learner" in state else upgraded_checkpoint(state)
+        return {**state, "settings": recorded_settings(state["settings"])}
+    except Exception:  # torch's reader has an exception for every kind of damage
         remedy = f"Remove {LAST} to begin again, or put {BEST} in its place."
         raise InvalidArgument("folder", "the folder of a run", f"one whose {LAST} is damaged", remedy) from None
-    if not isinstance(state, dict) or "settings" not in state:
-        got = f"one whose {LAST} is of something else"
-        remedy = f"Remove {LAST} to begin again, or name another folder."
-        raise InvalidArgument("folder", "the folder of a run", got, remedy)
-    return state if "learner" in state else upgraded_checkpoint(state)

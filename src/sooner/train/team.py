@@ -45,7 +45,11 @@ class Team:
         """Put the mean over workers in the place of each gradient; all of them travel as one tensor."""
         if self.size == 1:
             return
-        weights = [weight for weight in model.parameters() if weight.requires_grad]
+        trained = [weight for weight in model.parameters() if weight.requires_grad]
+        used = torch.tensor([float(weight.grad is not None) for weight in trained], device=trained[0].device)
+        torch.distributed.all_reduce(used)
+        # What no worker's loss depends on stays without a gradient: optimizers leave it alone then, its decay too.
+        weights = [weight for weight, count in zip(trained, used.tolist(), strict=True) if count]
         own = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights]
         together = torch.cat([gradient.flatten() for gradient in own])
         torch.distributed.all_reduce(together)

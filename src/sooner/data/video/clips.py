@@ -22,6 +22,7 @@ from sooner.data.video.frames import View
 from sooner.data.video.lists import VIDEO_SETS, Kind, Video, split_lists, video_places
 from sooner.errors import InvalidArgument
 from sooner.inputs import as_tensor, as_whole
+from sooner.storage import whole_file
 from sooner.types import ArrayLike, IntArray
 
 
@@ -78,15 +79,11 @@ class Clips:
         The file appears under its name when it is complete, and replaces what was there.
         """
         target, places = Path(path), np.arange(len(self))
-        part = target.with_name(f".{target.name}.{os.getpid()}.part")
         shape = (len(self), self.time, self.features.width)
-        try:
+        with whole_file(target) as part:
             array = np.lib.format.open_memmap(part, mode="w+", dtype=np.dtype(self.features.dtype), shape=shape)
             self._fill(array, places)
             array.flush()
-            os.replace(part, target)
-        finally:
-            part.unlink(missing_ok=True)
         return self.series_of_file(target)
 
     def series_of_file(self, path: str | os.PathLike[str]) -> Series:

@@ -32,6 +32,7 @@ from sooner.bfloat16 import refuse_bfloat16
 from sooner.data.video.frames import VIEWS, Fault, Frames, Images, View, decoded, pyav
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.inputs import as_whole
+from sooner.storage import whole_file
 
 Vectors: TypeAlias = npt.NDArray[np.floating[Any]]
 Number: TypeAlias = Literal["float16", "float32"]
@@ -310,21 +311,8 @@ def _kept(file: Path, width: int, dtype: np.dtype[Any]) -> int | None:
 def _save(folder: Path, video: str, array: Vectors) -> None:
     target = _file(folder, video)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _written(folder, target) as part, part.open("wb") as file:
+    with whole_file(target, folder=folder / _PARTS) as part, part.open("wb") as file:
         np.lib.format.write_array(file, array, allow_pickle=False)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-@contextmanager
-def _written(folder: Path, target: Path) -> Iterator[Path]:
-    """A file to write that gets its name when all went well, and vanishes otherwise."""
-    part = folder / _PARTS / f"{os.getpid()}-{threading.get_ident()}.part"
-    try:
-        yield part
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
@@ -351,7 +339,7 @@ def _write_manifest(folder: Path, said: Mapping[str, Any], results: Mapping[str,
             faults[video] = result.reason
         else:
             counts[video] = result
-    with _written(folder, folder / MANIFEST) as part:
+    with whole_file(folder / MANIFEST, folder=folder / _PARTS) as part:
         part.write_text(json.dumps({**said, "videos": counts, "failed": faults}, indent=1), encoding="utf-8")
 
 
