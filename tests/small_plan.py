@@ -116,7 +116,10 @@ class Heard:
 
 
 class Doomed(Heard):
-    """Writes labels to a file, and kills its process without warning in the midst of the third stage."""
+    """Writes labels to a file, and kills its process without warning in the midst of the third stage.
+
+    Where the third is one without steps, as the other process had taken those that have some, it dies in the fourth.
+    """
 
     def __init__(self, path):
         super().__init__()
@@ -126,6 +129,8 @@ class Doomed(Heard):
         super().stage(label, place, total, seconds_left)
         with self.path.open("a") as file:
             file.write(f"{label}\n")
+        if len(self.labels) == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def step(self, done, total):  # noqa: ARG002
         if len(self.labels) == 3:

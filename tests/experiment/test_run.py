@@ -347,7 +347,8 @@ def test_killed_while_it_shares_the_work_it_leaves_the_rest_to_the_other_process
         other.kill()
         other.wait()
     *done, lost = begun.read_text().splitlines()
-    assert (len(done), done[0]) == (2, "encoder")
+    assert len(done) in (2, 3)
+    assert done[0] == "encoder"
     assert sorted(mine + done) == sorted(STAGES)
     assert lost in mine
     assert _numbers(plan, found, tmp_path / "runs") == _of_one_seed(small)
