@@ -13,7 +13,7 @@ test: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup
 
 test-cluster: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -m cluster
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -m "cluster or faults"
 
 # The tests that concern bfloat16, on a simulated machine that kills whatever multiplies in it, and on one that does so only
 # with AMX, which is switched off. TESTS=tests runs all of them on the first.

@@ -99,6 +99,7 @@ def test_cut_at_any_step_and_resumed_it_is_as_if_nothing_had_happened(tmp_path, 
     assert (record.history, record.best, record.steps) == (unbroken.history, unbroken.best, unbroken.steps)
 
 
+@pytest.mark.faults
 def test_killed_and_resumed_it_is_as_if_nothing_had_happened(tmp_path):
     step = int(np.random.default_rng().integers(1, 47))
     program = [sys.executable, small_training.__file__, "die", str(tmp_path), str(step)]

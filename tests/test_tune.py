@@ -51,6 +51,7 @@ def test_a_study_resumed_is_a_study_unbroken(tmp_path):
     assert points(spent) == points(resumed)
 
 
+@pytest.mark.faults
 def test_two_processes_share_a_study_and_its_budget(tmp_path):
     storage = f"sqlite:///{tmp_path}/study.db"
     program = [sys.executable, small_training.__file__, "study", storage, "5"]

@@ -175,6 +175,7 @@ def test_tuning_goes_on_where_it_stopped(home, tmp_path):
     assert best.optimizer.lr == found["values"]["optimizer.lr"]
 
 
+@pytest.mark.faults
 def test_an_interrupted_training_says_how_to_go_on(home, tmp_path):
     out = tmp_path / "m.sooner"
     command = [sys.executable, "-m", "sooner", "train", str(home / "pumps.csv"), "--out", str(out)]

@@ -313,6 +313,7 @@ class Cutting(small_plan.Heard):
             raise KeyboardInterrupt
 
 
+@pytest.mark.faults
 def test_interrupted_before_amid_and_after_every_stage_it_ends_with_the_same_numbers(small, tmp_path, monkeypatch):
     def cut_before_the_last_word(source, target):
         if target.name == "done.json":
@@ -332,6 +333,7 @@ def test_interrupted_before_amid_and_after_every_stage_it_ends_with_the_same_num
     assert _numbers(plan, found, work.folder) == _of_one_seed(small)
 
 
+@pytest.mark.faults
 def test_killed_while_it_shares_the_work_it_leaves_the_rest_to_the_other_process(small, tmp_path, monkeypatch):
     monkeypatch.setattr(running, "_PATIENCE", 0.05)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
