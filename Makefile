@@ -17,7 +17,7 @@ test-cluster: $(READY)
 
 # The tests that concern bfloat16, on a simulated machine that kills whatever multiplies in it, and on one that does so only
 # with AMX, which is switched off. TESTS=tests runs all of them on the first.
-TESTS ?= tests/test_bfloat16.py tests/test_train.py tests/models/test_recurrent.py tests/experiment tests/data/test_video.py
+TESTS ?= tests/test_bfloat16.py tests/train/test_train.py tests/models/test_recurrent.py tests/lab/experiments tests/data/sets/test_video.py
 TRAPPING := OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR)/tests/trapping
 test-trapping: $(READY)
 	$(TRAPPING) $(BIN)/pytest -n 2 --dist loadgroup $(TESTS)

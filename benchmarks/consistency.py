@@ -19,8 +19,9 @@ from measure import finish
 from sooner.data import AR1, Gaussian
 from sooner.evaluate import sat_curve
 from sooner.models import build_model
-from sooner.settings import Settings, changed, to_dict
-from sooner.train import Examples, train
+from sooner.series import Series
+from sooner.train import train
+from sooner.train.settings import Settings, changed, to_dict
 
 RECORD = Path(__file__).parents[1] / "results" / "consistency.json"
 TIME, FRESH, THREADS, SEEDS = 20, 4000, 2, (0, 1, 2)
@@ -53,8 +54,8 @@ def run(name: str, order: int, series: int, settings: Settings = SETTINGS) -> di
     steps = max(1500, 60 * series // settings.training.batch_size)
     # One validation, at the end: the last weights are judged, not those of a lucky moment.
     settings = changed(settings, {"training.iterations": steps, "training.validate_every": steps})
-    training = Examples(*_single(process.sample(series, TIME, seed=1)))
-    validation = Examples(*_single(process.sample(2000, TIME, seed=2)))
+    training = Series.from_arrays(*_single(process.sample(series, TIME, seed=1)))
+    validation = Series.from_arrays(*_single(process.sample(2000, TIME, seed=2)))
     torch.manual_seed(settings.training.seed)
     features = (training.observations.shape[2],)
     model = build_model(changed(settings, {"model.order": order}).model, features, process.classes)

@@ -1,4 +1,4 @@
-"""How often the limits by group hold the true balanced error, and those that ignore groups: 95% is what both promise.
+"""Coverage of the balanced error by confidence limits by group and by limits that ignore groups; nominally 95%.
 
 Series of two classes, ten to a group on average, whose groups each have an error of their own (beta, with the intraclass
 correlation `alike`). Groups span both classes or hold one each; they are equally large, or their sizes are exponential.
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from sooner.evaluate import balanced_limits, group_limits
-from sooner.evaluate.grouped import group_counts
+from sooner.evaluate.group_intervals import group_counts
 
 RECORD = Path(__file__).parents[1] / "results" / "group_limits.json"
 GROUPS, ERRORS, ALIKE = (8, 20, 60), (0.05, 0.2, 0.4), (0.1, 0.5, 0.9)

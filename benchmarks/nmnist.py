@@ -17,9 +17,9 @@ def main() -> None:
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (SERIES, 28, 28), generator=generator).to(torch.uint8)
     split = Nmnist(images, torch.arange(SERIES) % 10, kind="nmnist-h")
-    places = torch.arange(SERIES)
-    make = seconds(lambda: split.batch(places, dtype="float32"), repeats=9)
-    frames = split.batch(places, dtype="float32").observations.flatten(0, 1)
+    indices = torch.arange(SERIES)
+    make = seconds(lambda: split.batch(indices, dtype="float32"), repeats=9)
+    frames = split.batch(indices, dtype="float32").observations.flatten(0, 1)
     encoder = ResidualNetwork.small((28, 28)).eval()
 
     def encode() -> None:

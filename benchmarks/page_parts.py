@@ -30,7 +30,7 @@ def pumps_table(records: Records) -> str:
 def pumps_evaluate(records: Records) -> str:
     """The first of the tables that `sooner evaluate` prints."""
     lines = pages(records)["pumps"]["evaluate_printed"]
-    return fenced(lines[: 1 + next(place for place, line in enumerate(lines) if line.startswith("└"))])
+    return fenced(lines[: 1 + next(index for index, line in enumerate(lines) if line.startswith("└"))])
 
 
 def pumps_stream(records: Records) -> str:
@@ -58,11 +58,9 @@ def demo(records: Records) -> str:
         for name, curve in found.items()
     ]
     least = [time for time in times if min(found, key=lambda name: found[name][time]) == "sequential test"]
-    said = (
-        f"The sequential test has the least error of the three at mean times {', '.join(least)}, and not at the others."
-    )
+    text = f"The sequential test has the smallest error of the three at mean times {', '.join(least)}, but not at the others."
     return "\n".join(
-        [*head, *rows, "", said if len(least) < len(times) else said.replace(", and not at the others", "")]
+        [*head, *rows, "", text if len(least) < len(times) else text.replace(", but not at the others", "")]
     )
 
 
@@ -75,8 +73,8 @@ def live(records: Records) -> str:
         ("recurrent, 64 units, order 4", "64, 10", found["order-4"]),
     )
     head = (
-        "| model | channels, classes | one series | 1,000 series, each | observations 301-400 over 1-100 "
-        "| memory of a series |\n|---|---|---:|---:|---:|---:|"
+        "| model | channels, classes | one series | 1,000 series, per series | time of observations 301-400 over 1-100 "
+        "| memory per series |\n|---|---|---:|---:|---:|---:|"
     )
     cells = (
         f"| {name} | {shape} | {row['one_microseconds']:.0f} µs | {row['many_microseconds']:.1f} µs "
@@ -94,14 +92,15 @@ def fleet(records: Records) -> str:
     lines = [
         "| | rocket | recurrent, full memory |\n|---|---:|---:|",
         f"| one observation (measured) | {each[0]:.1f} µs | {each[1]:.1f} µs |",
-        f"| cores at 1 observation a second each | {each[0] / 100:.2f} | {each[1] / 100:.2f} |",
-        f"| cores at 100 a second each | {each[0]:.1f} | {each[1]:.1f} |",
-        "| memory of the streams (measured bytes of one) | "
+        f"| cores for 1 observation per second and stream | {each[0] / 100:.2f} | {each[1] / 100:.2f} |",
+        f"| cores for 100 observations per second and stream | {each[0]:.1f} | {each[1]:.1f} |",
+        "| memory of all streams (measured bytes of one) | "
         + " | ".join(f"{row['bytes'] / 100:.0f} MB ({row['bytes']:,})" for row in models)
         + " |",
         "",
-        f"A fleet is not thread-safe: at 100 a second rocket needs {math.ceil(each[0])} processes, each with the streams whose "
-        "key falls to it. Nothing is shared between them, so there is nothing to coordinate. Reading the lines comes on top.",
+        f"A fleet is not thread-safe: for 100 observations per second and stream, rocket needs {math.ceil(each[0])} "
+        "processes, with the streams distributed by key. The processes are independent of each other. "
+        "The time to read the input is not included.",
     ]
     return "\n".join(lines)
 
@@ -116,16 +115,16 @@ def scale_costs(records: Records) -> str:
     series = UNIT / 100
     peaks = sorted((found["peak_bytes"], found["peak_bytes_of_a_ray_worker"]))
     lines = [
-        "| | per unit | per series of 100 observations |\n|---|---:|---:|",
-        f"| messages | 2: its number to the worker, its rows back | {2 / series:.4f} |",
-        f"| bytes of the rows that come back | about {series * found['moved_bytes'] / 1e3:.0f} kB | {found['moved_bytes']:.0f} |",
-        f"| bytes in the file that is written | | {found['written_bytes']:.0f} |",
-        f"| memory of a worker, beside the model and Python itself | {peaks[0] / 1e6:.0f} to {peaks[1] / 1e6:.0f} MB | |",
-        "| memory of the process that started it | | 8, and 8 more at the end |",
-        f"| work that is lost where a worker dies | the unit: about {UNIT * found['microseconds'] / 1e6:.1f} s of a core | |",
+        "| | per shard | per series of 100 observations |\n|---|---:|---:|",
+        f"| messages | 2: the shard number to the worker, the result rows back | {2 / series:.4f} |",
+        f"| bytes of the result rows | about {series * found['moved_bytes'] / 1e3:.0f} kB | {found['moved_bytes']:.0f} |",
+        f"| bytes in the output file | | {found['written_bytes']:.0f} |",
+        f"| memory of a worker, without the model and Python | {peaks[0] / 1e6:.0f} to {peaks[1] / 1e6:.0f} MB | |",
+        "| memory of the main process in bytes | | 8, and 8 more while the IDs are sorted |",
+        f"| work lost if a worker fails | the shard: about {UNIT * found['microseconds'] / 1e6:.1f} s of a core | |",
         "",
-        f"Measured by `{found['command']}` ({found['series']:,} series; one thread, processor time; rocket, "
-        f"{found['channels']} channels, {found['classes']} classes, whole numbers as IDs).",
+        f"These numbers were measured with `{found['command']}` ({found['series']:,} series; one thread, CPU time; rocket, "
+        f"{found['channels']} channels, {found['classes']} classes, integer IDs).",
     ]
     return "\n".join(lines)
 
@@ -140,13 +139,13 @@ def billion(records: Records) -> str:
         f"| one observation, reading included (measured) | {found['microseconds']:.1f} µs |",
         f"| work: 10^11 observations | {seconds / 3600:,.0f} core-hours |",
         f"| on 256 cores | {seconds / 3600 / 256:.1f} hours |",
-        "| the table: 3 channels of float64, 24 bytes an observation before packing | 2.4 TB |",
-        f"| to be read by 256 cores together | {2.4e12 / (seconds / 256) / 1e6:,.0f} MB a second |",
-        f"| units | {MOST_UNITS:,} of 10 million rows, {seconds / MOST_UNITS:,.0f} s each |",
-        f"| messages | {2 * MOST_UNITS:,}, of {1e5 * found['moved_bytes'] / 1e6:.1f} MB each on the way back |",
+        "| size of the table: 3 channels of float64, 24 bytes per observation before compression | 2.4 TB |",
+        f"| read rate of 256 cores together | {2.4e12 / (seconds / 256) / 1e6:,.0f} MB/s |",
+        f"| shards | {MOST_UNITS:,} of 10 million rows, {seconds / MOST_UNITS:,.0f} s each |",
+        f"| messages | {2 * MOST_UNITS:,}; the results have {1e5 * found['moved_bytes'] / 1e6:.1f} MB each |",
         f"| memory of a worker | as above: {peaks[0] / 1e6:.0f} to {peaks[1] / 1e6:.0f} MB and the model |",
-        "| memory of the process that started it | 8 GB, 16 GB at the end |",
-        f"| what is written | {found['written_bytes']:.0f} GB |",
+        "| memory of the main process | 8 GB, 16 GB while the IDs are sorted |",
+        f"| size of the output | {found['written_bytes']:.0f} GB |",
     ]
     return "\n".join(lines)
 

@@ -1,13 +1,13 @@
-"""Runs the commands and examples whose printed numbers stand in README.md and docs/, and writes results/pages.json.
+"""Run the commands and examples whose output is shown in README.md and docs/, and write results/pages.json.
 
 `python benchmarks/results.py` then takes the numbers over into the pages. The parts are `pumps` (README, getting started), `demo`
-and `exact` (the first page), `chosen` (rules and thresholds) and `live` (live streams, from laptop to cluster); named behind the
-program, only those are run, and the others stay as they are.
+and `exact` (the first page), `chosen` (rules and thresholds) and `live` (live streams, from laptop to cluster). If some are
+named as arguments, only those are run, and the others are kept.
 
     python benchmarks/pages.py
     python benchmarks/pages.py pumps demo
 
-Times of `live` are those of the processor, not of the clock: other work on the same machine only ever adds to them.
+Times of `live` are CPU times, because other work on the same machine increases wall times.
 """
 
 import json
@@ -106,11 +106,11 @@ def chosen(_: Path) -> dict[str, Any]:
 
     rows = {}
     for name, target in (("JapaneseVowels", 0.03), ("GunPoint", None)):
-        train, test = archives.cases(name)
-        clf = EarlyClassifier().fit(train.cases, train.labels)
+        (x, y), (new, truth) = archives.cases(name)
+        clf = EarlyClassifier().fit(x, y)
         found = clf.achieved_ if target is None else clf.choose_threshold(max_error=target)
-        error = balanced_error(clf.decide(test.cases), test.labels)
-        rows[name] = {"series": len(train.cases), "max_error": target, **found.to_dict(), "test_error": float(error)}
+        error = balanced_error(clf.decide(new), truth)
+        rows[name] = {"series": len(x), "max_error": target, **found.to_dict(), "test_error": float(error)}
     return {"commands": ["python benchmarks/pages.py chosen"], "rows": rows}
 
 
@@ -122,9 +122,9 @@ def live(folder: Path) -> dict[str, Any]:
     printed("python examples/04_own_table.py .", folder)
     printed(PUMPS[0], folder)
     train, _, _ = digits.load(0)
-    EarlyClassifier(random_state=0).fit_series(train).save(folder / "digits.sooner")
+    EarlyClassifier(random_state=0).fit(train).save(folder / "digits.sooner")
     for name, order in (("full", "full"), ("order-4", 4)):
-        clf = EarlyClassifier("recurrent", order=order, hidden=64, max_epochs=1, random_state=0).fit_series(train)
+        clf = EarlyClassifier("recurrent", order=order, hidden=64, max_epochs=1, random_state=0).fit(train)
         clf.save(folder / f"{name}.sooner")
     names = ("pumps", "digits", "full", "order-4")
     rows = {name: benched(f"{name}.sooner", folder) for name in names}
@@ -132,7 +132,7 @@ def live(folder: Path) -> dict[str, Any]:
 
 
 def benched(model: str, folder: Path) -> dict[str, Any]:
-    """As `sooner bench`, but in time of the processor: the clock counts what else the machine does. The least of some runs."""
+    """As `sooner bench`, but in CPU time, which other work on the machine does not affect; the minimum of several runs."""
     from sooner import load
     from sooner.cli import bench
 

@@ -1,4 +1,4 @@
-"""Side by side with what users have today: aeon's early classifiers, and a fixed time of decision.
+"""Comparison with aeon's early classifiers and with a fixed decision time.
 
 Sets inside the aeon package, as published into training and test; JapaneseVowels is cut to its shortest length for everybody,
 as the peers need equal lengths, and `JapaneseVowelsUnequal` is the same uncut, for those who can. Every method is fitted with
@@ -44,7 +44,7 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from sooner import EarlyClassifier
-from sooner.data.archives import cases
+from sooner.data.sets.archives import cases
 from sooner.evaluate import average_cost, balanced_error, earliness, settled, threshold_of_least_average_cost
 from sooner.evaluate.metrics import over_seeds
 from sooner.types import Decisions
@@ -89,19 +89,18 @@ class Data:
 
 
 def load(name: str) -> Data:
-    train, test = cases(name.removesuffix("Unequal"))
-    x, new = train.cases, test.cases
+    (x, y), (new, truth) = cases(name.removesuffix("Unequal"))
     if isinstance(x, list) and not name.endswith("Unequal"):
         least = min(case.shape[1] for case in (*x, *new))
         x, new = (np.stack([case[:, :least] for case in part]) for part in (x, new))
-    return Data(x, train.labels, new, test.labels)
+    return Data(x, y, new, truth)
 
 
 def ours(rule: str) -> Callable[[Data, int], dict[str, Any]]:
     def run(data: Data, seed: int) -> dict[str, Any]:
         start = time.process_time()
         clf = EarlyClassifier(rule=rule, random_state=seed).fit(data.x, data.y)
-        curve = clf.held_out_.curve(type(clf.rule_))
+        curve = clf.speed_accuracy()
         clf.threshold = settled(type(clf.rule_), curve, threshold_of_least_average_cost(curve, alpha=ALPHA))
         spent = time.process_time() - start
         decisions = clf.decide(data.new)

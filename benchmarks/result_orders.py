@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sooner.statistics import Trials, one_way_anova, tukey_kramer, two_way_anova
+from sooner.lab.experiments.published import published_p_values
+from sooner.lab.experiments.significance import significance_of
 
 Curve = Mapping[float, float]
 
@@ -21,8 +22,8 @@ DRAWN = {"sat_nmnist_h": (("MSPRT-TANDEM", "NP test"),), "sat_nmnist_100f": (("M
 EXPECTED = {"imbalance_nmnist_h": (("cost-sensitive LSEL", "cross-entropy"), ("cost-sensitive LSEL", "NGA-LSEL"))}
 # Beside a published model of another name.
 BEATEN = {"sat_nmnist_h": ("newest frame", "MSPRT-TANDEM"), "sat_nmnist_100f": ("pooling", "MSPRT-TANDEM")}
-# So far from the published training that a comparison would say nothing: shown, and left out of all comparisons.
-UNTRAINED = {"sat_nmnist_100f": ("EARLIEST 1e-2", "EARLIEST 1e-4")}
+# The paper has tables of p-values for these.
+WITH_P_VALUES = ("sat_nmnist_h", "sat_nmnist_100f", "lsel_vs_logistic_nmnist_100f", "ablation_nmnist_100f")
 
 
 class Pair(NamedTuple):
@@ -30,7 +31,7 @@ class Pair(NamedTuple):
 
     Args:
         lower, upper: their names.
-        source: who orders them.
+        source: "table", "figure" or "plan", where the order comes from.
         below: the mean times at which the paper (or the plan) has `lower` below.
         above: those at which it has it above.
         level: those at which it has them equal, so that there is no order to meet.
@@ -62,11 +63,9 @@ class Pair(NamedTuple):
 
 def pairs(record: Mapping[str, Any]) -> list[Pair]:
     """Every pair that the paper or the plan orders and that we have."""
-    left_out = UNTRAINED.get(record["name"], ())
     ours = {
         name: _curve({time: mean for time, (mean, _) in model["mean"].items()})
         for name, model in record["models"].items()
-        if name not in left_out
     }
     theirs = {name: _curve(points) for name, points in record["published"].items()}
     both = [name for name in ours if name in theirs]
@@ -131,6 +130,55 @@ def beaten(record: Mapping[str, Any]) -> tuple[str, str, list[float], list[float
     return ours, theirs, times, [time for time in times if means[time] < published[time]]
 
 
+class Level(NamedTuple):
+    """Where a curve of ours lies beside the published one: the mean times, and the largest excess with its mean time."""
+
+    met: tuple[float, ...]
+    above: tuple[float, ...]
+    excess: float
+    worst: float
+
+
+def level(record: Mapping[str, Any], name: str) -> Level | None:
+    """At or below the published error, or above it, at every mean time that both curves have; None if they have none.
+
+    >>> record = {"models": {"a": {"mean": {"1": [2.0, None], "2": [1.5, None]}}}, "published": {"a": {"1": 2.0, "2": 1.0}}}
+    >>> level(record, "a")
+    Level(met=(1.0,), above=(2.0,), excess=0.5, worst=2.0)
+    """
+    theirs = _curve(record["published"].get(name, {}))
+    means = {float(time): mean for time, (mean, _) in record["models"][name]["mean"].items()}
+    excess = {time: means[time] - theirs[time] for time in theirs if time in means}
+    if not excess:
+        return None
+    worst = max(excess, key=lambda time: excess[time])
+    met = tuple(time for time in excess if excess[time] <= 0)
+    return Level(met, tuple(time for time in excess if excess[time] > 0), max(excess[worst], 0.0), worst)
+
+
+def published_p(record: Mapping[str, Any], table: str) -> dict[tuple[frozenset[str], str], float]:
+    """The published p of two models in the same phase; "at" where the paper has a single phase.
+
+    "EARLIEST" is, in each phase, the model whose published point is nearest to it.
+    """
+    if table not in WITH_P_VALUES:
+        return {}
+    phases = phases_of(record)
+    points = {name: float(next(iter(rows))) for name, rows in record["published"].items() if len(rows) == 1}
+
+    def named(model: str, phase: str) -> str:
+        if model != "EARLIEST" or phase not in phases:
+            return model
+        return min(points, key=lambda name: abs(points[name] - phases[phase]))
+
+    found = {}
+    for entry in published_p_values(table):
+        if entry.row.phase == entry.column.phase:
+            phase = entry.row.phase or "at"
+            found[frozenset((named(entry.row.model, phase), named(entry.column.model, phase))), phase] = entry.p
+    return found
+
+
 class Tested(NamedTuple):
     """The analysis of variance and all pairs, computed anew from the errors of the seeds."""
 
@@ -143,26 +191,20 @@ class Tested(NamedTuple):
 def tested(record: Mapping[str, Any]) -> Tested | None:
     """Of the models with at least 2 trials, those that are compared, at the mean times of the record's phases."""
     phases = phases_of(record)
-    left_out = UNTRAINED.get(record["name"], ())
-    models = [name for name, model in record["models"].items() if len(model["seeds"]) > 1 and name not in left_out]
-    if not phases or len(models) < 2:
+    significance = significance_of(record["models"], tuple(phases.items())) if phases else None
+    if significance is None:
         return None
-    rows = [
-        (name, seed["errors"][f"{time:g}"], phase)
-        for name in models
-        for phase, time in phases.items()
-        for seed in record["models"][name]["seeds"]
-    ]
-    names, errors, told = zip(*rows, strict=True)
-    trials = Trials(names, errors, told if len(phases) > 1 else None)
-    anova = two_way_anova(trials) if len(phases) > 1 else one_way_anova(trials)
     lone = next(iter(phases))
+    rows = significance.pairs.rows
     found = {
         (row.first.model, row.second.model, row.first.phase or lone): row.p
-        for row in tukey_kramer(trials).rows
+        for row in rows
         if row.first.phase == row.second.phase and row.p is not None
     }
-    return Tested(anova["model"].p, found, phases, tuple(models))
+    models = {cell.model for row in rows for cell in (row.first, row.second)}
+    return Tested(
+        significance.anova["model"].p, found, phases, tuple(name for name in record["models"] if name in models)
+    )
 
 
 def phases_of(record: Mapping[str, Any]) -> dict[str, float]:
@@ -171,8 +213,8 @@ def phases_of(record: Mapping[str, Any]) -> dict[str, float]:
     >>> phases_of({"statistics": {"at": "Mean times: early 2, late 13."}})
     {'early': 2.0, 'late': 13.0}
     """
-    said = record.get("statistics", {}).get("at", "")
-    return {phase: float(time) for phase, time in re.findall(r"(\w+) ([\d.]*\d)", said)}
+    text = record.get("statistics", {}).get("at", "")
+    return {phase: float(time) for phase, time in re.findall(r"(\w+) ([\d.]*\d)", text)}
 
 
 def p_of(found: Tested, one: str, other: str, phase: str) -> float | None:

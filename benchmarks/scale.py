@@ -26,9 +26,9 @@ import pyarrow.parquet as pq
 import torch
 
 import sooner
-from sooner.cluster import connected
-from sooner.data import Columns, Gaussian, Series
-from sooner.estimator.scoring import score_table
+from sooner.data import Gaussian, Series
+from sooner.engines.ray.cluster import connected
+from sooner.estimator.bulk import score_table
 
 RECORD = Path(__file__).parents[1] / "results" / "scale.json"
 CLASSES = 3
@@ -39,15 +39,15 @@ def write_tables(folder: Path, series: int, length: int, files: int) -> None:
     """Both tables, a file at a time, and the model."""
     process = Gaussian.equidistant(classes=CLASSES, distance=0.5)
     x, labels = process.sample(300, length, seed=0)
-    names = Columns(channels=tuple(f"x{channel}" for channel in range(x.shape[2])))
-    training = Series(x.double(), labels, np.arange(CLASSES))
-    sooner.EarlyClassifier().fit_series(training, columns=names).save(folder / "model.sooner")
+    names = [f"x{channel}" for channel in range(x.shape[2])]
+    training = Series.from_arrays(x.double(), labels, channels=names)
+    sooner.EarlyClassifier().fit(training).save(folder / "model.sooner")
     for name, count, parts in (("small", SMALL, 1), ("large", series, files)):
         (folder / name).mkdir()
-        for part, places in enumerate(np.array_split(np.arange(count), parts)):
-            x, _ = process.sample(len(places), length, seed=part + 1)
+        for part, ids in enumerate(np.array_split(np.arange(count), parts)):
+            x, _ = process.sample(len(ids), length, seed=part + 1)
             flat = x.double().flatten(0, 1).numpy()
-            columns = {"series": np.repeat(places, length), "time": np.tile(np.arange(length), len(places))}
+            columns = {"series": np.repeat(ids, length), "time": np.tile(np.arange(length), len(ids))}
             columns |= {f"x{channel}": flat[:, channel] for channel in range(flat.shape[1])}
             pq.write_table(pa.table(columns), folder / name / f"{part:05}.parquet")
 

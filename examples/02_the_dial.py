@@ -1,7 +1,7 @@
-"""The dial: one trained model, set by an error, a time or a cost; other rules, deadlines, priors, the right to say nothing.
+"""The threshold of one trained model, chosen by error, time or cost; other rules, deadlines, priors and abstaining.
 
-Handwritten digits of which four more pixels are revealed in each of 16 frames (`sooner.data.digits`, no download). The model
-is fitted once; all that follows is decided on its scores.
+The data are handwritten digits, of which each of 16 frames reveals four more pixels (`sooner.data.sets.digits`, no download). The
+model is fitted once; everything else is decided from its scores.
 """
 
 from sooner import EarlyClassifier
@@ -11,12 +11,12 @@ from sooner.types import Decisions
 
 train, validation, test = digits.load()
 X_val, y_val = validation.observations.transpose(1, 2), validation.names(validation.labels)
-clf = EarlyClassifier().fit_series(train.take(range(400)))
+clf = EarlyClassifier().fit(train.take(range(400)))
 X, y = test.observations.transpose(1, 2), test.names(test.labels)
 
 
 def show(what: str, decisions: Decisions) -> None:
-    """What was decided about digits that nothing was chosen on."""
+    """Print the results on the test digits."""
     named = [label is not None for label in decisions.labels]
     wrong, forced = (decisions.labels != y)[named].mean(), (~decisions.crossed).mean()
     time = decisions.times.mean()
@@ -41,7 +41,7 @@ for rule in (ProbabilityThreshold(0.9), Patience(3, MSPRT(1.0)), FixedTime(8)):
 
 print("a deadline, and what to do when it comes:")
 show("by frame 10, the leader is named", clf.decide(X, deadline=10))
-show("by frame 10, or nobody", clf.decide(X, deadline=10, at_end="abstain"))
+show("by frame 10, or abstain", clf.decide(X, deadline=10, at_end="abstain"))
 
 print("priors of use, after training:")
 for priors in ("equal", {name: 9 if name == 1 else 1 for name in clf.classes_.tolist()}):

@@ -1,18 +1,18 @@
-"""Live streams: many series at once, a threshold that is changed while they run, and a restart in between.
+"""Live streams: many series at once, a threshold that is changed while they run, and a restart.
 
-BasicMotions: a smartwatch, 6 channels, 100 observations; standing, walking, running or badminton. The set comes inside aeon
-(the extra `sooner[archives]`).
+The BasicMotions data set has recordings of a smartwatch (6 channels, 100 observations) during standing, walking, running and
+badminton. It is included in aeon (the extra `sooner[archives]`).
 """
 
 from sooner import EarlyClassifier
 from sooner.data import archives
 from sooner.rules import MSPRT
 
-train, test = archives.cases("BasicMotions")
-clf = EarlyClassifier().fit(train.cases, train.labels)
+(X, y), (X_test, y_test) = archives.cases("BasicMotions")
+clf = EarlyClassifier().fit(X, y)
 clf.threshold = 6.0  # cautious
-watches = {f"watch-{number}": case for number, case in enumerate(test.cases)}
-truth = dict(zip(watches, test.labels, strict=True))
+watches = {f"watch-{number}": case for number, case in enumerate(X_test)}
+truth = dict(zip(watches, y_test, strict=True))
 
 fleet = clf.stream(keyed=True, deadline=80)
 print(f"{len(watches)} watches, {fleet.bytes_per_stream:,} bytes for each, at any time")
@@ -29,7 +29,7 @@ for time in range(1, 11):
     observe(time)
 print(f"after 10 observations: {fleet!r}")
 
-fleet.rule = MSPRT(2.0)  # hurry up; it counts from the next observation on
+fleet.rule = MSPRT(2.0)  # faster; takes effect with the next observation
 for time in range(11, 21):
     observe(time)
 print(f"after 20, less cautious: {fleet!r}")

@@ -1,6 +1,6 @@
-"""A table of one's own: a CSV in long form, one row for each observation, read, learned from and decided.
+"""Your own table: train on a CSV file in long form, with one row per observation, and decide new series.
 
-Writes pumps.csv and new_pumps.csv into the folder that is named behind the program, or else into one that is thrown away:
+The program writes pumps.csv and new_pumps.csv into the given folder, or into a temporary folder:
 
     python examples/04_own_table.py .
 """
@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from sooner import EarlyClassifier, load
-from sooner.data import Columns, files
+from sooner.data import Columns
+from sooner.data import read as files
 from sooner.evaluate import achieved
 
 STATES = {"fine": 0.0, "leak": 0.25, "worn": 0.5}  # how fast the hum rises above its usual level
@@ -39,15 +40,15 @@ def main(folder: Path) -> None:
     write_pumps(folder / "new_pumps.csv", pumps=600, seed=2)
     columns = Columns(series="pump", time="minute", label="state")
     table = files.read(folder / "pumps.csv", columns=columns)
-    print(f"{len(table.series)} series, channels {table.channels}, classes {table.series.classes.tolist()}")
-    clf = EarlyClassifier().fit_series(table.series, columns=columns)
+    print(f"{len(table)} series, channels {table.channels}, classes {table.classes.tolist()}")
+    clf = EarlyClassifier().fit(table)
     print("held out:", clf.choose_threshold(max_error=0.05))
     clf.save(folder / "pumps.sooner")
 
     clf = load(folder / "pumps.sooner")
-    new = files.read(folder / "new_pumps.csv", columns=clf.columns_, classes=clf.classes_)
-    scores, lengths = clf.scores_of_series(new.series.observations, new.series.lengths)
-    print("new pumps:", achieved(clf.rule_, scores, new.series.labels, lengths=lengths))
+    new = files.read(folder / "new_pumps.csv", columns=columns, classes=clf.classes_)
+    scores, lengths = clf.scores(new)
+    print("new pumps:", achieved(clf.rule_, scores, new.labels, lengths=lengths))
 
 
 if len(sys.argv) > 1:

@@ -1,8 +1,8 @@
-"""Exact scores: thresholds from error targets, set before any series is looked at.
+"""Exact scores: thresholds from error targets, without any data.
 
-Three classes of noise whose means differ by half a standard deviation; their likelihoods are known, so nothing is learned. Each
-row's threshold comes from its target alone. The fixed-time test beside it gets the same mean time, and the last column is the
-time that it would need for the same error. Name a PNG behind the program to draw it:
+The three classes are Gaussian noise with means half a standard deviation apart. The likelihoods are known, so no model is
+trained. The threshold of each row follows from its target alone. The fixed-time test gets the same mean time, and the last
+column is the time that it needs for the same error. To draw a figure, pass the name of a PNG file:
 
     python examples/05_exact_scores.py exact_scores.png
 """
@@ -26,7 +26,7 @@ observations, labels = process.sample(SERIES, time=int(6 * slowest), seed=0)
 scores = process.scores(observations)
 fixed = sat_curve(scores, labels, rule=FixedTime)
 
-print(f"{SERIES:,} series with exact scores; worst class: upper end of its 95 % interval")
+print(f"{SERIES:,} series with exact scores; worst class: upper end of its 95% confidence interval")
 print(
     f"{'target':>8}{'threshold':>11}{'error':>9}{'worst class':>13}{'mean time':>11}{'fixed: error':>14}{'fixed: time':>13}"
 )

@@ -1,7 +1,7 @@
-"""The paper's model: a peephole LSTM over windows, trained with LSEL and the multiplet loss, beside the exact scores.
+"""The paper's model: a peephole LSTM over windows, trained with LSEL and the multiplet loss, compared with the exact scores.
 
-An AR(1) process: each class remembers its last observation in a way of its own, so what counts is a pair of neighbours and
-order 1 is enough. The exact scores are known and show what is left to learn.
+The data are from AR(1) processes, one per class. An observation depends only on the previous one, so order 1 is enough. The exact
+scores are known and show how close the model comes.
 """
 
 import torch
@@ -9,8 +9,9 @@ import torch
 from sooner.data import AR1
 from sooner.evaluate import sat_curve
 from sooner.models import build_model
-from sooner.settings import settings_from_dict
-from sooner.train import Examples, train
+from sooner.series import Series
+from sooner.train import train
+from sooner.train.settings import settings_from_dict
 
 process = AR1([-0.6, 0.0, 0.6])
 settings = settings_from_dict(
@@ -21,10 +22,10 @@ settings = settings_from_dict(
         "training": {"iterations": 300, "validate_every": 50, "batch_size": 100, "device": "cpu"},
     }
 )
-training, validation = (Examples(*process.sample(1000, 40, seed=seed)) for seed in (1, 2))
+training, validation = (Series.from_arrays(*process.sample(1000, 40, seed=seed)) for seed in (1, 2))
 torch.manual_seed(0)
 model = build_model(settings.model, features=training.observations.shape[2:], classes=3)
-record = train(model, training, validation, settings)  # folder="run" would keep checkpoints, and go on from them
+record = train(model, training, validation, settings)  # folder="run" would write checkpoints and resume from them
 print(
     f"{record.steps} steps, best at {record.best.step}: mean accuracy {record.best.metric:.3f} on the validation series"
 )

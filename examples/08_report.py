@@ -1,6 +1,6 @@
-"""A report: one HTML page that needs nothing but itself, with a slider for the threshold, and its figures as PNG.
+"""A report: one self-contained HTML page with a slider for the threshold, and its figures as PNG.
 
-Writes into the folder that is named behind the program, or else into one that is thrown away:
+The program writes into the given folder, or into a temporary folder:
 
     python examples/08_report.py report
 """
@@ -16,11 +16,11 @@ from sooner.rules import FixedTime
 
 
 def main(folder: str) -> None:
-    """Fit, score other series, and write the page."""
-    train, test = archives.load("JapaneseVowels")  # as `Series`, which know their labels and lengths
-    clf = EarlyClassifier().fit_series(train)
+    """Fit a classifier, score the test series, and write the page."""
+    train, test = archives.load("JapaneseVowels")  # as `Series`, with labels and lengths
+    clf = EarlyClassifier().fit(train)
     clf.choose_threshold(max_error=0.05)
-    scores, lengths = clf.scores_of_series(test.observations, test.lengths)
+    scores, lengths = clf.scores(test)
     evaluation = Evaluation(
         scores,
         test.labels,

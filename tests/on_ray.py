@@ -10,8 +10,8 @@ import torch
 
 import small_plan
 from small_training import SETTINGS, Linear
-from sooner.cluster import connected
-from sooner.experiment import sets
+from sooner.engines.ray.cluster import connected
+from sooner.lab.experiments import sets
 
 
 @contextmanager

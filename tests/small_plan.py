@@ -6,12 +6,13 @@ As a program it carries the plan out in a folder, writes down the stages it begi
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import torch
 
-from sooner.data.mnist import Mnist, Part
-from sooner.experiment import Work, plan, run, sets
+from sooner.data.sets.mnist import LabelledImages, Mnist
+from sooner.lab.experiments import Work, plan, run, sets
 
 PLAN = """
 title = "In small"
@@ -86,7 +87,7 @@ def digits():
         labels = torch.arange(size) % 10
         dark = torch.arange(784) // 79 == labels[:, None]
         gray = torch.randint(0, 50, dark.shape, generator=generator) + 200 * ~dark
-        parts.append(Part(gray.to(torch.uint8).reshape(size, 28, 28), labels))
+        parts.append(LabelledImages(gray.to(torch.uint8).reshape(size, 28, 28), labels))
     return Mnist(*parts)
 
 
@@ -118,22 +119,23 @@ class Heard:
 class Doomed(Heard):
     """Writes labels to a file, and kills its process without warning in the midst of the third stage.
 
-    Where the third is one without steps, as the other process had taken those that have some, it dies in the fourth.
+    It works alone up to there. Then it waits for the file `shared.txt`, which says that another process shares its work.
     """
 
-    def __init__(self, path):
+    def __init__(self, folder):
         super().__init__()
-        self.path = path
+        self.folder = folder
 
     def stage(self, label, place, total, seconds_left):
         super().stage(label, place, total, seconds_left)
-        with self.path.open("a") as file:
+        with (self.folder / "begun.txt").open("a") as file:
             file.write(f"{label}\n")
-        if len(self.labels) == 4:
-            os.kill(os.getpid(), signal.SIGKILL)
 
     def step(self, done, total):  # noqa: ARG002
         if len(self.labels) == 3:
+            deadline = time.monotonic() + 120
+            while not (self.folder / "shared.txt").exists() and time.monotonic() < deadline:
+                time.sleep(0.02)
             os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -141,4 +143,4 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     sets._digits = digits
     home = Path(sys.argv[1])
-    run(read(home), Work(home / "runs", seeds=1, observer=Doomed(home / "begun.txt")))
+    run(read(home), Work(home / "runs", seeds=1, observer=Doomed(home)))

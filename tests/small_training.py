@@ -12,15 +12,16 @@ import torch
 from torch import nn
 
 from sooner.data import Gaussian
+from sooner.lab.tuning import SearchSpace, tune
 from sooner.models import LiveStep, Model
-from sooner.settings import Settings, changed
-from sooner.train import Examples, train
-from sooner.tune import SearchSpace, tune
+from sooner.series import Series
+from sooner.train import train
+from sooner.train.settings import Settings, changed
 from sooner.types import Windows
 
 PROCESS = Gaussian.equidistant(3, 1.0)
-TRAINING = Examples(*PROCESS.sample(300, 6, seed=0))
-VALIDATION = Examples(*PROCESS.sample(200, 6, seed=1))
+TRAINING = Series.from_arrays(*PROCESS.sample(300, 6, seed=0))
+VALIDATION = Series.from_arrays(*PROCESS.sample(200, 6, seed=1))
 SETTINGS = changed(
     Settings(),
     {

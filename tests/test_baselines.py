@@ -6,11 +6,14 @@ from sooner.data import Gaussian
 from sooner.evaluate import sat_curve, stopping_curve
 from sooner.models import build_model
 from sooner.rules import FixedTime
-from sooner.settings import settings_from_dict
-from sooner.train import Examples, train
+from sooner.series import Series
+from sooner.train import train
+from sooner.train.settings import settings_from_dict
 
 PROCESS = Gaussian.equidistant(3, 1.2)
-TRAINING, VALIDATION = (Examples(x.float(), y) for x, y in (PROCESS.sample(600, 8, seed=seed) for seed in (0, 1)))
+TRAINING, VALIDATION = (
+    Series.from_arrays(x.float(), y) for x, y in (PROCESS.sample(600, 8, seed=seed) for seed in (0, 1))
+)
 FRESH, LABELS = PROCESS.sample(2000, 8, seed=2)
 
 
@@ -70,7 +73,9 @@ def test_pooling_is_trained_at_sampled_times_of_each_series():
         lambda x, times, lengths=None: (seen.append(times), plain(x, times, lengths))[1],
         model.logits_at,
     )
-    record = train(model, Examples(frames[:200], labels[:200]), Examples(frames[200:], labels[200:]), settings)
+    record = train(
+        model, Series.from_arrays(frames[:200], labels[:200]), Series.from_arrays(frames[200:], labels[200:]), settings
+    )
     assert len(seen) >= 40
     assert all(times.shape == (50, 4) and times.min() >= 1 and times.max() <= 10 for times in seen)
     assert record.best.metric > 0.8

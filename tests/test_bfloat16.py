@@ -14,9 +14,9 @@ from torch import nn
 from small_training import SETTINGS, TRAINING, VALIDATION, linear
 from sooner.bfloat16 import Support, bfloat16_support, probe, refuse_bfloat16, trial
 from sooner.errors import InvalidArgument, PrecisionChanged
-from sooner.settings import changed
 from sooner.train import precision, train
 from sooner.train.precision import Precision, precision_on, warn_of
+from sooner.train.settings import changed
 
 WORKS = "pass"
 DIES = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
@@ -239,7 +239,7 @@ class TestTraining:
 
 
 def test_workers_that_disagree_all_use_float32(machine):
-    workers = pytest.importorskip("sooner.train.workers")
+    workers = pytest.importorskip("sooner.engines.ray.training")
     machine.find(WORKS)
     other = Precision("32", "as its CPU traps")
 

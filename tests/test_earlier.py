@@ -15,13 +15,15 @@ from torch import nn
 import sooner
 from sooner import EarlyClassifier
 from sooner.errors import InvalidArgument
+from sooner.estimator.learning import FitOptions
+from sooner.lab.tuning import Grid, SearchSpace
+from sooner.lab.tuning.study import _comparable, _identity
 from sooner.models import build_model
-from sooner.settings import changed, settings_from_dict, to_dict
+from sooner.series import Series
 from sooner.stream import Fleet
-from sooner.train import Examples, train
-from sooner.tune import Grid, SearchSpace
-from sooner.tune.study import _comparable, _identity
-from sooner.upgrade import recorded_settings
+from sooner.train import train
+from sooner.train.settings import changed, settings_from_dict, to_dict
+from sooner.train.upgrade import recorded_settings
 
 HOME = Path(__file__).with_name("earlier")
 EXPECTED = json.loads((HOME / "expected.json").read_text())
@@ -62,7 +64,10 @@ def resumed(folder, settings):
     shutil.copyfile(HOME / "last.ckpt", folder / "last.ckpt")
     torch.manual_seed(0)
     model = build_model(settings.model, (3,), 3)
-    training, validation = Examples(SERIES[:100], LABELS[:100]), Examples(SERIES[100:], LABELS[100:])
+    training, validation = (
+        Series.from_arrays(SERIES[:100], LABELS[:100]),
+        Series.from_arrays(SERIES[100:], LABELS[100:]),
+    )
     return train(model, training, validation, settings, folder=folder, resume=True)
 
 
@@ -114,5 +119,5 @@ def test_a_study_goes_on_where_its_trials_can_be_compared_with_those_of_today():
 
 
 def test_the_classifier_s_own_decay_is_what_it_was():
-    given = EarlyClassifier(model="recurrent", learning_rate=3e-3)._way(100).settings.optimizer
+    given = FitOptions.of(EarlyClassifier(model="recurrent", learning_rate=3e-3), 100).settings.optimizer
     assert given.weight_decay == 3e-7  # 1e-4 times the learning rate

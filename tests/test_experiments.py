@@ -4,11 +4,11 @@ from functools import cache
 
 import pytest
 
-from sooner.data.nmnist import FRAMES
-from sooner.experiment.plan import find_plan, merged, names, plan_from_tables, read_plan
-from sooner.experiment.published import published
+from sooner.data.sets.nmnist import FRAMES
+from sooner.lab.experiments.plan import find_plan, merged, names, plan_from_tables, read_plan
+from sooner.lab.experiments.published import published
 from sooner.models import build_model
-from sooner.settings import changed, read_tables
+from sooner.train.settings import changed, read_tables
 
 PLANS = names()
 FIGURES = {
@@ -196,8 +196,11 @@ def test_the_cpu_profile_shortens_all_that_is_compared_alike(name):
         lasting = {(value_at(each.settings, key), each.validation) for each in short}
         assert len(lasting) == 1 or plan_of(name).data.set in VIDEOS
     assert len({each.settings.training.iterations for each in short}) == 1
-    for ours, theirs in zip(short, long, strict=True):
-        assert ours.settings.training.iterations < theirs.settings.training.iterations
+    for ours, theirs in zip(
+        (each.settings.training for each in short), (each.settings.training for each in long), strict=True
+    ):
+        assert ours.iterations <= theirs.iterations
+        assert ours.iterations * ours.batch_size < theirs.iterations * theirs.batch_size
 
 
 @each_plan
@@ -232,8 +235,8 @@ def test_digits_have_the_paper_s_encoder_and_videos_have_none(name):
     if plan.data.set in VIDEOS:
         assert plan.encoder is None
     else:
-        assert (plan.encoder.model.encoder, plan.encoder.model.width) == ("resnet110", 128)
-        assert plan.encoder.model.moments == HORIZONS[plan.data.set]
+        model = plan.encoder.settings.model
+        assert (model.encoder, model.width, model.moments) == ("resnet110", 128, HORIZONS[plan.data.set])
 
 
 @each_profile
@@ -244,8 +247,8 @@ def test_the_paper_s_parts_have_keras_s_batch_norm_and_ours_have_torch_s(name, p
         if each.settings.model.name != "earliest":  # which has none
             assert each.settings.model.batch_norm == ("keras" if each in of_the_paper(plan) else "torch")
     if plan.encoder is not None:
-        ours = plan.encoder.model.encoder != "resnet110"
-        assert plan.encoder.model.batch_norm == ("torch" if ours else "keras")
+        model = plan.encoder.settings.model
+        assert model.batch_norm == ("keras" if model.encoder == "resnet110" else "torch")
 
 
 @each_plan
@@ -256,8 +259,9 @@ def test_our_own_models_and_encoders_decay_as_they_did_when_pytorch_s_meaning_wa
                 optimizer = each.settings.optimizer
                 assert (optimizer.name, optimizer.weight_decay) == ("adamw", pytest.approx(1e-4 * optimizer.lr))
         if plan.encoder is not None:
-            optimizer, published = plan.encoder.optimizer, plan.encoder.model.encoder == "resnet110"
-            assert optimizer.weight_decay == pytest.approx(1e-5 * (1 if published else optimizer.lr))
+            settings = plan.encoder.settings
+            optimizer, published = settings.optimizer, settings.model.encoder == "resnet110"
+            assert optimizer.weight_decay == pytest.approx(1e-5 if published else 1e-4 * optimizer.lr)
 
 
 def test_gammas_of_losses_that_were_summed_over_the_batch_are_times_its_size():

@@ -26,17 +26,17 @@ MESSAGES = {
     "NaN scores in a loss": (
         lambda: losses.lsel(NAN, Y),
         "`scores` must be finite, got nan at series 1, time 2 (counted from 0). "
-        "Look there for a missing value, an overflow or a diverged training.",
+        "Check it for a missing value, an overflow or a diverged training.",
     ),
     "infinite scores in a rule": (
         lambda: MSPRT(1.0).decide(INF),
         "`scores` must be finite, got -inf at series 0, time 1 (counted from 0). "
-        "Look there for a missing value, an overflow or a diverged training.",
+        "Check it for a missing value, an overflow or a diverged training.",
     ),
     "NaN scores in a curve": (
         lambda: evaluate.sat_curve(NAN, Y),
         "`scores` must be finite, got nan at series 1, time 2 (counted from 0). "
-        "Look there for a missing value, an overflow or a diverged training.",
+        "Check it for a missing value, an overflow or a diverged training.",
     ),
     "label beyond the classes": (
         lambda: losses.logistic(S, torch.tensor([0, 4])),
@@ -86,8 +86,8 @@ MESSAGES = {
     ),
     "unknown rule": (
         lambda: rules.rule_named("zzz"),
-        "`rule` must be one of 'fixed_time', 'log_odds', 'msprt', 'patience', 'probability_threshold', got 'zzz'. "
-        "None of them is close to what came.",
+        "`rule` must be one of 'fixed_time', 'halting', 'log_odds', 'msprt', 'patience', 'probability_threshold', got 'zzz'. "
+        "No close match.",
     ),
     "one class": (
         lambda: losses.lsel(torch.zeros(2, 3, 1), torch.tensor([0, 0])),
@@ -158,7 +158,7 @@ MESSAGES = {
     ),
     "name in capitals": (
         lambda: rules.rule_named("MSPRT"),
-        "`rule` must be one of 'fixed_time', 'log_odds', 'msprt', 'patience', 'probability_threshold', got 'MSPRT'. "
+        "`rule` must be one of 'fixed_time', 'halting', 'log_odds', 'msprt', 'patience', 'probability_threshold', got 'MSPRT'. "
         "Did you mean 'msprt'?",
     ),
     "rule that has no threshold to sweep": (
@@ -185,7 +185,7 @@ MESSAGES = {
     ),
     "statistic with a hole": (
         lambda: evaluate.stopping_curve(NAN[..., 0], S[..., 0].long(), Y, classes=4),
-        "`statistic` must be free of NaN, got NaN. Look for a missing value or a diverged training.",
+        "`statistic` must be free of NaN, got NaN. Check for a missing value or a diverged training.",
     ),
     "times for decisions": (
         lambda: evaluate.hitting_times([1, 2]),
@@ -214,7 +214,7 @@ MESSAGES = {
     ),
     "error in percent": (
         lambda: evaluate.choose_rule(MSPRT, S, Y, max_error=2),
-        "`max_error` must be in 0..1, got 2.0. It is a fraction: 0.02 means 2 %.",
+        "`max_error` must be in 0..1, got 2.0. It is a fraction: 0.02 means 2%.",
     ),
     "predictions of another length": (
         lambda: evaluate.balanced_error([0, 1], [0, 1, 1]),
@@ -223,7 +223,7 @@ MESSAGES = {
     ),
     "error over nobody": (
         lambda: evaluate.balanced_error([], []),
-        "`labels` must be of at least 1 series, got an empty batch. An error over nobody has no value.",
+        "`labels` must be of at least 1 series, got an empty batch. The error of an empty batch is undefined.",
     ),
     "covariance that is none": (
         lambda: data.Gaussian([[0.0], [1.0]], [[-1.0]]),

@@ -1,6 +1,6 @@
-"""Names the class of a series as early as the evidence allows.
+"""Early classification of time series, with a speed-accuracy trade-off that is set after training.
 
-Public names are loaded when they are first used: `import sooner` alone takes no time, whatever it leads to.
+Public names are loaded when they are first used, so `import sooner` alone is fast.
 """
 
 from importlib import import_module
@@ -16,15 +16,17 @@ if TYPE_CHECKING:
     from sooner import report as report
     from sooner import rules as rules
     from sooner import scores as scores
-    from sooner import settings as settings
-    from sooner import statistics as statistics
     from sooner import stream as stream
     from sooner import types as types
     from sooner.estimator import EarlyClassifier as EarlyClassifier
     from sooner.estimator import load as load
+    from sooner.lab import statistics as statistics
+    from sooner.series import Series as Series
+    from sooner.train import settings as settings
 
-_ROOMS = (
-    *(
+_ROOMS = {
+    name: f"sooner.{name}"
+    for name in (
         "checks",
         "data",
         "errors",
@@ -34,18 +36,17 @@ _ROOMS = (
         "report",
         "rules",
         "scores",
-        "settings",
-        "statistics",
-    ),
-    *("stream", "types"),
-)
-_NAMES = {"EarlyClassifier": "sooner.estimator", "load": "sooner.estimator"}
+        "stream",
+        "types",
+    )
+} | {"settings": "sooner.train.settings", "statistics": "sooner.lab.statistics"}
+_NAMES = {"EarlyClassifier": "sooner.estimator", "Series": "sooner.series", "load": "sooner.estimator"}
 __all__ = [*_ROOMS, *_NAMES]
 
 
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
-        return import_module(f"sooner.{name}")
+        return import_module(_ROOMS[name])
     if name in _NAMES:
         found = globals()[name] = getattr(import_module(_NAMES[name]), name)
         return found

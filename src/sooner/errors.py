@@ -58,7 +58,7 @@ class UnknownName(InvalidArgument):
     def __init__(self, argument: str, name: object, known: Iterable[str]) -> None:
         names = sorted(known)
         nearest = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.4)
-        remedy = f"Did you mean {nearest[0]!r}?" if nearest else "None of them is close to what came."
+        remedy = f"Did you mean {nearest[0]!r}?" if nearest else "No close match."
         super().__init__(argument, f"one of {', '.join(map(repr, names))}", repr(name), remedy)
 
 
@@ -66,7 +66,7 @@ class UnreadableFile(InvalidArgument):
     """A file is damaged, or not what its name says."""
 
     def __init__(self, path: str, expected: str, got: str) -> None:
-        super().__init__(path, expected, got, "Look at what wrote it.")
+        super().__init__(path, expected, got, "Check the program that wrote this file.")
         self.reason = got
 
 
@@ -185,11 +185,11 @@ class PrecisionChanged(UserWarning):
 
 
 class UnreachableCluster(SoonerError, ConnectionError):
-    """Nobody answers at the address of a cluster."""
+    """There is no cluster at the address."""
 
     def __init__(self, address: str, reason: str) -> None:
         super().__init__(
-            f"No cluster answers at {address!r} ({reason.rstrip('.')}). Look at the address and at the firewall, and whether "
+            f"No cluster answers at {address!r} ({reason.rstrip('.')}). Check the address and the firewall, and whether "
             "`ray status` there shows one."
         )
         self.address = address

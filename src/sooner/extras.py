@@ -1,8 +1,10 @@
-"""Packages of extras: imported where they are used, and one sentence where they are missing."""
+"""Optional dependencies (extras): imported where they are used, with a clear error if they are missing."""
 
+import importlib
 import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from sooner.errors import InvalidArgument
 
@@ -15,16 +17,16 @@ EXTRAS = {
     "tune": ("optuna", "sqlalchemy"),
     "video": ("av",),
 }
-"""The packages of each extra that this package imports itself; a package that is in several belongs to the last one."""
+"""The packages of each extra that sooner imports; errors name the last extra that has the package."""
 
 
 @contextmanager
 def optional(argument: str, expected: str) -> Iterator[None]:
-    """Import packages of extras within this block; one that is missing becomes a sentence that names its extra.
+    """Import packages of extras within this block; a missing package raises an error that names the extra.
 
     Args:
-        argument: what the user asked for.
-        expected: how that must be, with the package.
+        argument: the argument in the error.
+        expected: the expected value in the error, with the package.
 
     >>> with optional("videos", "decoded by PyAV"):
     ...     raise ModuleNotFoundError(name="av")
@@ -40,14 +42,22 @@ def optional(argument: str, expected: str) -> Iterator[None]:
         raise _missing(argument, expected, package, _EXTRA_OF[package]) from None
 
 
+def engine_module(engine: str, job: str) -> Any:
+    """The module for a job on an engine, for example "training" on "ray".
+
+    Engines are a higher layer than the code that uses them, so they are imported by name.
+    """
+    return importlib.import_module(f"sooner.engines.{engine}.{job}")
+
+
 def refuse_missing(extra: str, argument: str, expected: str) -> None:
-    """The same sentence for an extra, before any work is done and without importing its packages, which may take a second."""
+    """Raise the same error for an extra without importing its packages, which may take a second."""
     for package in _lacking(extra):
         raise _missing(argument, expected, package, extra)
 
 
 def is_installed(extra: str) -> bool:
-    """Whether all packages of an extra are there."""
+    """Whether all packages of an extra are installed."""
     return not _lacking(extra)
 
 

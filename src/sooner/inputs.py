@@ -6,7 +6,7 @@ length is never looked at, so it may hold anything.
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,18 +14,10 @@ import torch
 from torch import Tensor
 
 from sooner.errors import InvalidArgument
-from sooner.types import ArrayLike, FloatArray, Labels, Lengths, Scores, WindowLogits
+from sooner.types import ArrayLike, FloatArray, IntArray, Labels, Lengths, Scores, Statistic, WindowLogits
 
 _SCORE_AXES = "(batch, time, classes)"
 _LOGIT_AXES = "(batch, window, position, classes)"
-
-
-class ScoredBatch(NamedTuple):
-    """Scores with the labels and lengths that belong to them, all checked and on one device."""
-
-    scores: Scores
-    labels: Labels
-    lengths: Lengths
 
 
 def as_tensor(value: ArrayLike, *, name: str) -> Tensor:
@@ -111,7 +103,8 @@ def _as_float_axes(value: ArrayLike, axes: str, *, name: str) -> Tensor:
 
 def as_scores(value: ArrayLike) -> Scores:
     """Scores of shape (batch, time, classes); not yet known to be finite (see `with_lengths`)."""
-    return _as_float_axes(value, _SCORE_AXES, name="scores")
+    tensor = _as_float_axes(value, _SCORE_AXES, name="scores")
+    return tensor.float() if tensor.dtype == torch.bfloat16 else tensor  # which NumPy does not know
 
 
 def as_logits(value: ArrayLike) -> WindowLogits:
@@ -148,10 +141,10 @@ def _refuse_outside(values: Tensor, low: int, high: int, *, name: str, remedy: s
         raise InvalidArgument(name, f"in {low}..{high}", f"{int(values[index])} at index {index}", remedy)
 
 
-def as_labels(value: ArrayLike, scores: Tensor) -> Labels:
-    """One class index for each row of `scores`, in 0..K-1."""
+def as_labels(value: ArrayLike, scores: Tensor, *, classes: int | None = None) -> Labels:
+    """One class index for each row of `scores`, in 0..K-1; K is the size of their last axis unless `classes` says it."""
     labels = _as_integers(value, scores, name="labels", what="class index")
-    classes = scores.shape[-1]
+    classes = scores.shape[-1] if classes is None else classes
     remedy = f"The scores have {classes} classes, counted from 0."
     _refuse_outside(labels, 0, classes - 1, name="labels", remedy=remedy)
     return labels
@@ -165,6 +158,18 @@ def as_lengths(value: ArrayLike | None, scores: Tensor, *, time: int) -> Lengths
     remedy = f"The tensor holds {time} observation(s) a series."
     _refuse_outside(lengths, 1, time, name="lengths", remedy=remedy)
     return lengths
+
+
+def as_groups(groups: Any, series: int) -> IntArray:
+    """(series,): the group of each series as a number from 0, from names of any one type."""
+    names = as_entries(groups, name="groups")
+    if names.shape != (series,):
+        remedy = "Give one group for each series, for example the person or the machine it comes from."
+        raise InvalidArgument("groups", f"of shape ({series},)", f"shape {names.shape}", remedy)
+    try:
+        return np.unique(names, return_inverse=True)[1]
+    except TypeError:
+        raise InvalidArgument("groups", "of one type", "several", "Turn them into text.") from None
 
 
 def running(lengths: Lengths, time: int) -> Tensor:
@@ -190,13 +195,18 @@ def refuse_nonfinite(tensor: Tensor, live: Tensor | None = None, *, name: str) -
             name,
             "finite",
             f"{float(value)} at {place} (counted from 0)",
-            "Look there for a missing value, an overflow or a diverged training.",
+            "Check it for a missing value, an overflow or a diverged training.",
         )
 
 
 def without_padding(tensor: Tensor, live: Tensor, *, name: str) -> Tensor:
     """`tensor` with zeros where `live` is False, so that no padding reaches a value or a gradient; finite elsewhere."""
     refuse_nonfinite(tensor, live, name=name)
+    return zero_beyond(tensor, live)
+
+
+def zero_beyond(tensor: Tensor, live: Tensor) -> Tensor:
+    """`tensor` with zeros where `live` is False, whatever stood there."""
     return tensor if bool(live.all()) else torch.where(live[..., None], tensor, 0.0)
 
 
@@ -207,11 +217,20 @@ def with_lengths(scores: ArrayLike, lengths: ArrayLike | None) -> tuple[Scores, 
     return without_padding(tensor, running(checked, tensor.shape[1]), name="scores"), checked
 
 
-def labelled(scores: ArrayLike, labels: ArrayLike, lengths: ArrayLike | None) -> ScoredBatch:
-    """A non-empty batch of scores with its labels and lengths."""
-    tensor, checked = with_lengths(scores, lengths)
-    refuse_empty(tensor, name="scores")
-    return ScoredBatch(tensor, as_labels(labels, tensor), checked)
+def as_halting(value: ArrayLike | None, scores: Scores, lengths: Lengths) -> Statistic | None:
+    """A model's own halting probabilities beside checked scores, where it has some; zero beyond each length."""
+    if value is None:
+        return None
+    tensor, remedy = as_real_tensor(value, name="halting"), "It is a halting probability for each series and time."
+    if tensor.shape != scores.shape[:2]:
+        expected = f"of shape (batch, time) = {tuple(scores.shape[:2])}"
+        raise InvalidArgument("halting", expected, f"shape {tuple(tensor.shape)}", remedy)
+    tensor = tensor.to(scores.device, tensor.dtype if tensor.is_floating_point() else torch.float64)
+    live = running(lengths, tensor.shape[1])
+    outside = live & ~((tensor >= 0) & (tensor <= 1))
+    if bool(outside.any()):
+        raise InvalidArgument("halting", "in 0..1", float(tensor[outside][0]), remedy)
+    return torch.where(live, tensor, 0.0)
 
 
 def as_number(value: object, *, name: str, low: float, high: float = math.inf, remedy: str) -> float:

@@ -1,25 +1,25 @@
-"""What a long computation says meanwhile: on the standard error, so that results stay alone on the standard output."""
+"""Progress messages and bars, on standard error, because standard output is for results."""
 
 import sys
 
 
 def tell(text: str) -> None:
-    """One message."""
+    """Print one message."""
     sys.stderr.write(text + "\n")
 
 
-class Bar:
-    """One bar for one thing after another, each with its number of steps.
+class ProgressBar:
+    """A progress bar for one task after another, each with its number of steps.
 
-    Where the standard error is no terminal, as in a log or under a test, it draws nothing while it moves and one line in the end.
+    If standard error is not a terminal, only one line is printed at the end.
 
     Args:
-        what: the first of them.
-        total: its steps.
+        what: the first task.
+        total: its number of steps.
     """
 
     def __init__(self, what: str, total: int) -> None:
-        # Here, as `import sooner` does without.
+        # Imported here, because `import sooner` does not need it.
         from rich.console import Console
         from rich.progress import (
             BarColumn,
@@ -38,22 +38,22 @@ class Bar:
         self._task = self._progress.add_task(what, total=total)
 
     def show(self, step: int = 0) -> None:
-        """Begin at a step."""
+        """Show the bar at a step."""
         self.move(step)
         self._progress.start()
 
     def move(self, step: int) -> None:
-        """To a step."""
+        """Move to a step."""
         self._progress.update(self._task, completed=step)
 
     def turn_to(self, what: str, step: int, total: int) -> None:
-        """To a step of what is done now."""
+        """Switch to a step of another task."""
         self._progress.update(self._task, description=what, completed=step, total=total)
 
     def describe(self, what: str) -> None:
-        """What is written beside it."""
+        """Change the description."""
         self._progress.update(self._task, description=what)
 
     def hide(self) -> None:
-        """Leave the terminal as it was."""
+        """Stop drawing."""
         self._progress.stop()

@@ -13,15 +13,94 @@ The ratios are antisymmetric and additive, so K numbers carry the K x K matrix: 
 model and a decision.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from sooner.errors import InvalidArgument
-from sooner.inputs import as_logits, as_real_tensor
-from sooner.types import ArrayLike, Costs, Scores, StepFlags, StepScores
+from sooner.inputs import as_groups, as_halting, as_labels, as_logits, as_real_tensor, refuse_empty, with_lengths
+from sooner.types import ArrayLike, BoolArray, Costs, IntArray, Scores, StepFlags, StepScores, WindowLogits
 
-__all__ = ["log_odds", "m_tandem", "m_tandem_oblivion", "m_tandem_step", "margin", "ratio_matrix"]
+__all__ = ["Scored", "log_odds", "m_tandem", "m_tandem_oblivion", "m_tandem_step", "margin", "ratio_matrix"]
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """The record of scores: what a model says about some series. `Scored.of` checks; the constructor trusts.
+
+    Args:
+        scores: (series, time, classes), zero beyond each length.
+        lengths: (series,).
+        labels: (series,), class indices, where they are known.
+        groups: (series,), the index of each series' group, where groups are known.
+        halting: (series, time), the model's own halting statistic, if it has one.
+    """
+
+    scores: npt.NDArray[np.floating[Any]]
+    lengths: IntArray
+    labels: IntArray | None = None
+    groups: IntArray | None = None
+    halting: npt.NDArray[np.floating[Any]] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        scores: ArrayLike,
+        labels: ArrayLike | None = None,
+        *,
+        lengths: ArrayLike | None = None,
+        groups: Any = None,
+        halting: ArrayLike | None = None,
+    ) -> "Scored":
+        """Check scores of at least one series, with labels in 0..K-1 and groups of any type."""
+        tensor, ends = with_lengths(scores, lengths)
+        refuse_empty(tensor, name="scores")
+        truths = None if labels is None else as_labels(labels, tensor).cpu().numpy()
+        owners = None if groups is None else as_groups(groups, len(tensor))
+        own = as_halting(halting, tensor, ends)
+        stop = None if own is None else own.detach().cpu().numpy()
+        return cls(tensor.detach().cpu().numpy(), ends.cpu().numpy(), truths, owners, stop)
+
+    @property
+    def truths(self) -> IntArray:
+        """The labels of a record that has them."""
+        if self.labels is None:
+            raise InvalidArgument("labels", "known for every series", "None", "Give one for each series.")
+        return self.labels
+
+    @property
+    def live(self) -> BoolArray:
+        """(series, time): True where the series still runs."""
+        live: BoolArray = np.arange(self.scores.shape[1]) < self.lengths[:, None]
+        return live
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __iter__(self) -> Iterator[Any]:
+        """`scores, lengths = ...` takes the record apart."""
+        return iter((self.scores, self.lengths))
+
+    def take(self, rows: IntArray) -> "Scored":
+        """The series at these indices."""
+        arrays = {name: value[rows] for name, value in vars(self).items() if value is not None}
+        return Scored(**arrays)
+
+    def at_most(self, count: int) -> "Scored":
+        """At most `count` series, evenly spaced."""
+        return self if len(self) <= count else self.take(np.linspace(0, len(self) - 1, count).astype(np.int64))
+
+    def plus(self, offset: npt.NDArray[np.floating[Any]]) -> "Scored":
+        """The scores with a constant added for each class, for example a log prior, in float64; padding stays zero."""
+        moved = (self.scores + offset).astype(np.float64)
+        moved[~self.live] = 0.0
+        return replace(self, scores=moved)
 
 
 def m_tandem(logits: ArrayLike, *, log_prior: ArrayLike | None = None) -> Scores:
@@ -43,11 +122,7 @@ def m_tandem(logits: ArrayLike, *, log_prior: ArrayLike | None = None) -> Scores
     tensor([1., 3., 5.])
     """
     z = as_logits(logits)
-    prior = _log_prior(log_prior, z)
-    first = z[:, 0] - prior
-    newest = z[:, 1:, -1]
-    before = z[:, 1:, -2] if z.shape[2] > 1 else prior
-    return torch.cat([first, first[:, -1:] + (newest - before).cumsum(dim=1)], dim=1)
+    return tandem_scores(z, log_prior=_as_log_prior(log_prior, z))
 
 
 def m_tandem_oblivion(logits: ArrayLike, *, log_prior: ArrayLike | None = None) -> Scores:
@@ -61,13 +136,27 @@ def m_tandem_oblivion(logits: ArrayLike, *, log_prior: ArrayLike | None = None) 
     tensor([1.0000, 3.0000, 2.5000])
     """
     z = as_logits(logits)
-    return torch.cat([z[:, 0], z[:, 1:, -1]], dim=1) - _log_prior(log_prior, z)
+    return oblivion_scores(z, log_prior=_as_log_prior(log_prior, z))
+
+
+def tandem_scores(logits: WindowLogits, *, log_prior: Costs | None = None) -> Scores:
+    """`m_tandem` of logits that are known to be fine."""
+    prior = _prior_like(logits, log_prior)
+    first = logits[:, 0] - prior
+    newest = logits[:, 1:, -1]
+    before = logits[:, 1:, -2] if logits.shape[2] > 1 else prior
+    return torch.cat([first, first[:, -1:] + (newest - before).cumsum(dim=1)], dim=1)
+
+
+def oblivion_scores(logits: WindowLogits, *, log_prior: Costs | None = None) -> Scores:
+    """`m_tandem_oblivion` of logits that are known to be fine."""
+    return torch.cat([logits[:, 0], logits[:, 1:, -1]], dim=1) - _prior_like(logits, log_prior)
 
 
 def m_tandem_step(
-    scores: StepScores, now: StepScores, before: StepScores, *, young: StepFlags, log_prior: ArrayLike | None = None
+    scores: StepScores, now: StepScores, before: StepScores, *, young: StepFlags, log_prior: Costs | None = None
 ) -> StepScores:
-    """M-TANDEM, one observation at a time: the new scores of live series.
+    """M-TANDEM, one observation at a time: the new scores of live series. Nothing is checked.
 
     Args:
         scores: the scores so far.
@@ -76,7 +165,7 @@ def m_tandem_step(
         young: True for series with t <= N+1, whose first window is still being read.
         log_prior: (classes,).
     """
-    return torch.where(young[:, None], now - _log_prior(log_prior, now), scores + now - before)
+    return torch.where(young[:, None], now - _prior_like(now, log_prior), scores + now - before)
 
 
 def margin(scores: ArrayLike) -> Float[Tensor, "*leading"]:
@@ -85,8 +174,7 @@ def margin(scores: ArrayLike) -> Float[Tensor, "*leading"]:
     >>> margin(torch.tensor([[4.0, 1.0, 3.5]]))
     tensor([0.5000])
     """
-    best = _vectors(scores).topk(2, dim=-1).values
-    return best[..., 0] - best[..., 1]
+    return leader_margin(_vectors(scores))
 
 
 def log_odds(scores: ArrayLike) -> Float[Tensor, "*leading"]:
@@ -98,9 +186,25 @@ def log_odds(scores: ArrayLike) -> Float[Tensor, "*leading"]:
     >>> log_odds(torch.tensor([[2.0, 0.0, 0.0]]))
     tensor([1.3069])
     """
-    tensor = _vectors(scores)
-    best, leader = tensor.max(dim=-1, keepdim=True)
-    return best[..., 0] - tensor.scatter(-1, leader, -torch.inf).logsumexp(dim=-1)
+    return leader_log_odds(_vectors(scores))
+
+
+def leader_margin(scores: Float[Tensor, "*leading classes"]) -> Float[Tensor, "*leading"]:
+    """`margin` of scores that are known to be fine."""
+    best = widened(scores).topk(2, dim=-1).values
+    return best[..., 0] - best[..., 1]
+
+
+def widened(scores: Tensor) -> Tensor:
+    """Scores in bfloat16 as float32, so that a live series is decided as a stored one, which NumPy holds."""
+    return scores.float() if scores.dtype == torch.bfloat16 else scores
+
+
+def leader_log_odds(scores: Float[Tensor, "*leading classes"]) -> Float[Tensor, "*leading"]:
+    """`log_odds` of scores that are known to be fine."""
+    scores = widened(scores)
+    best, leader = scores.max(dim=-1, keepdim=True)
+    return best[..., 0] - scores.scatter(-1, leader, -torch.inf).logsumexp(dim=-1)
 
 
 def ratio_matrix(scores: ArrayLike) -> Float[Tensor, "*leading classes classes"]:
@@ -126,10 +230,15 @@ def _vectors(scores: ArrayLike) -> Tensor:
     return tensor if tensor.is_floating_point() else tensor.double()
 
 
-def _log_prior(log_prior: ArrayLike | None, logits: Tensor) -> Costs:
+def _prior_like(logits: Tensor, log_prior: Costs | None) -> Costs:
+    """The log prior, or zeros, in the type and on the device of the logits."""
+    return logits.new_zeros(logits.shape[-1]) if log_prior is None else log_prior.to(logits)
+
+
+def _as_log_prior(log_prior: ArrayLike | None, logits: Tensor) -> Costs | None:
     classes = logits.shape[-1]
     if log_prior is None:
-        return logits.new_zeros(classes)
+        return None
     tensor = as_real_tensor(log_prior, name="log_prior").to(logits)
     if tensor.shape != (classes,):
         raise InvalidArgument(
@@ -138,7 +247,7 @@ def _log_prior(log_prior: ArrayLike | None, logits: Tensor) -> Costs:
             f"shape {tuple(tensor.shape)}",
             "Give the log of one prior probability for each class.",
         )
-    if not torch.compiler.is_compiling() and not bool(torch.isfinite(tensor).all()):
+    if not bool(torch.isfinite(tensor).all()):
         raise InvalidArgument(
             "log_prior", "finite", tensor.tolist(), "A class with prior 0 cannot be corrected for: leave it out."
         )

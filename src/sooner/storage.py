@@ -1,4 +1,4 @@
-"""Files of one's own: the user's cache, files that appear whole or not at all, and locks between processes."""
+"""Files: the user's cache folder, atomic writes, and locks between processes."""
 
 import os
 import uuid
@@ -10,7 +10,7 @@ from filelock import FileLock, Timeout
 
 
 def cache_folder(name: str) -> Path:
-    """Folder of one cache: `sooner/NAME` in XDG_CACHE_HOME, or in ~/.cache. It need not exist yet."""
+    """The folder of a cache: `sooner/NAME` in XDG_CACHE_HOME, or in ~/.cache. It may not exist yet."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     # The XDG specification: a relative path is to be ignored.
     return (base if base.is_absolute() else Path.home() / ".cache") / "sooner" / name
@@ -18,37 +18,37 @@ def cache_folder(name: str) -> Path:
 
 @contextmanager
 def whole_file(target: Path, *, folder: Path | None = None) -> Iterator[Path]:
-    """A temporary file to write, which gets its name when the block has ended well, and is removed otherwise.
+    """Write a file atomically: yields a temporary path, which is renamed to `target` on success and removed on failure.
 
     Args:
-        target: the name; what was there is replaced in one move, when all is on the disk.
-        folder: where the temporary file is, on the same disk; by default beside the target.
+        target: the final path; an existing file is replaced.
+        folder: folder of the temporary file, on the same disk; by default that of the target.
     """
-    # Not `tempfile`: its files are their owner's alone, whatever the user's umask says.
-    part = (folder or target.parent) / f".{uuid.uuid4().hex[:16]}.part"
+    # Not `tempfile`: its files are readable only by their owner, whatever the umask is.
+    temporary = (folder or target.parent) / f".{uuid.uuid4().hex[:16]}.part"
     try:
-        yield part
-        with part.open("rb+") as file:
+        yield temporary
+        with temporary.open("rb+") as file:
             os.fsync(file.fileno())
-        os.replace(part, target)
+        os.replace(temporary, target)
     except BaseException:
-        part.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
-    """All of it or nothing."""
-    with whole_file(path) as part:
-        part.write_bytes(content.encode() if isinstance(content, str) else content)
+    """Write content to a file atomically."""
+    with whole_file(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 @contextmanager
 def locked(path: Path, *, timeout: float = -1) -> Iterator[bool]:
-    """Whether this process has the lock of a file, which is released when the block or the process ends.
+    """Acquire a file lock, which is released when the block or the process ends; yields whether it was acquired.
 
     Args:
-        path: the file of the lock; it stays.
-        timeout: seconds to wait for another process; below 0, as long as it takes.
+        path: the lock file; it is not deleted.
+        timeout: seconds to wait for another process; negative values wait forever.
     """
     lock = FileLock(path, timeout=timeout)
     try:

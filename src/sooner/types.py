@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Bool, Float, Int, Num, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ Observations = Shaped[Tensor, "batch time *features"]
 StepObservations = Shaped[Tensor, "streams *features"]
 LiveState: TypeAlias = tuple[Tensor, ...]
 """What a model remembers of each live series: tensors whose first axis is the stream, so rows can be added and dropped."""
+Statistic = Float[Tensor, "batch time"]
+"""A number for each time, for example a model's own halting probability."""
+StepStatistic = Float[Tensor, " batch"]
 StepLabels = Int[Tensor, " batch"]
 StepFlags = Bool[Tensor, " batch"]
 RuleState = Shaped[Tensor, "batch memory"]
@@ -51,7 +54,6 @@ RuleState = Shaped[Tensor, "batch memory"]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
-Points = Num[np.ndarray, " points"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Windows:
     """
 
     logits: WindowLogits
-    halting: Float[Tensor, "batch time"] | None = None
+    halting: Statistic | None = None
 
 
 @dataclass(frozen=True, eq=False)

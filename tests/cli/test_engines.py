@@ -7,7 +7,7 @@ import pytest
 from sooner.cli import main
 
 NOBODY = "127.0.0.1:1"
-ALONE = "must be given together with --engine ray, got alone. Say both."
+ALONE = "must be given together with --engine ray, got alone. Give both options."
 MISTAKES = {
     "a model that is fitted in one go": (
         ["train", "digits", "--engine", "ray"],

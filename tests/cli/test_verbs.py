@@ -11,10 +11,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import sooner
 from command import heard, run, said_of_error, write_table
+from sooner.rules import Halting
 from waves import waves
 
 VERBS = ["demo", "train", "evaluate", "threshold", "stream", "score", "tune", "reproduce", "bench", "data"]
@@ -66,7 +68,7 @@ def test_near_chance_is_a_warning_and_without_a_target_there_is_a_menu(home, tmp
         assert re.search(
             r"warning: MSPRT\(threshold=[\d.]+\) is near chance: its balanced error on 60 unseen series is", told
         )
-        assert "`sooner threshold MODEL` shows what others reach." in told
+        assert "`sooner threshold MODEL` shows other thresholds." in told
         assert "error at most" in result.stdout
 
 
@@ -78,7 +80,7 @@ def test_limits_are_by_group_where_there_is_one(home, tmp_path):
     said, found = " ".join(run(*options).split()), json.loads(run("threshold", *options[1:3], *options[5:], "--json"))
     assert "on 60 series in 10 groups" in said
     assert said.count("by group") == 2
-    assert "95 % limits by group" in (tmp_path / "report.html").read_text().replace("&nbsp;", " ")
+    assert "95% confidence interval by group" in (tmp_path / "report.html").read_text()
     clf, (x, y) = sooner.load(home / "pumps.sooner"), waves(60, seed=2)
     scored, labels = clf.scores(x), np.searchsorted(clf.classes_, y)
     alike = sooner.evaluate.achieved(
@@ -156,6 +158,45 @@ def test_a_decision_comes_through_a_real_pipe_before_the_next_observation(home):
         assert process.wait(timeout=60) == 0
 
 
+def test_the_rule_of_a_model_that_halts_goes_through_every_verb(home, tmp_path):
+    out, names = tmp_path / "m.sooner", ("--series", "pump", "--time", "at", "--label", "state")
+    assert "halting" in run("train", "--help")
+    run(*("train", home / "pumps.csv", *names, "--model", "earliest", "--rule", "halting"), "--out", out, "--quiet")
+    clf = sooner.load(out)
+    assert isinstance(clf.rule_, Halting)
+    told = json.loads(run("threshold", out, "--max-mean-time", "8", "--json"))
+    assert told["mean_time"] <= 8
+    told = json.loads(run("evaluate", out, home / "new.csv", "--out", tmp_path / "report", "--json"))
+    assert told["rule"].startswith("Halting(threshold=")
+    assert "The model's own halting probability" in Path(told["report"]).read_text(encoding="utf-8")
+    run("score", out, home / "new.csv", tmp_path / "decided.parquet", "--quiet")
+    records = run("stream", out, "--format", "csv", stdin=(home / "new.csv").read_text()).splitlines()
+    decided = {row["pump"]: row["time"] for row in pq.read_table(tmp_path / "decided.parquet").to_pylist()}
+    assert {row["series"]: row["time"] for row in map(json.loads, records)} == decided
+
+
+def test_a_rule_that_is_listed_is_taken_and_halting_needs_a_model_that_halts(home, tmp_path, monkeypatch, capsys):
+    names = (
+        "train",
+        home / "pumps.csv",
+        "--series",
+        "pump",
+        "--time",
+        "at",
+        "--label",
+        "state",
+        "--out",
+        tmp_path / "m",
+    )
+    code, said = said_of_error(monkeypatch, capsys, *names, "--rule", "zzz")
+    assert code == 2
+    assert "one of 'fixed_time', 'halting', 'log_odds', 'msprt', 'probability_threshold', got 'zzz'" in said
+    code, said = said_of_error(monkeypatch, capsys, *names, "--rule", "halting")
+    assert code == 2
+    sentence = "`--rule` must be one that reads scores for the model 'rocket', got 'halting'."
+    assert f"{sentence} Only --model earliest says when to stop." in said
+
+
 def test_bench_states_time_and_memory(home):
     found = json.loads(run("bench", home / "pumps.sooner", "--streams", "20", "--json"))
     assert found["bytes_per_stream"] == sooner.load(home / "pumps.sooner").stream(keyed=True).bytes_per_stream
@@ -171,7 +212,7 @@ def test_tuning_goes_on_where_it_stopped(home, tmp_path):
     assert json.loads(run(*common, "--trials", 2))["trials"] == 2
     found = json.loads(run(*common, "--trials", 3))
     assert found["trials"] == 3
-    best = sooner.settings.read_settings(tmp_path / "t" / "best.toml")
+    best = sooner.train.settings.read_settings(tmp_path / "t" / "best.toml")
     assert best.optimizer.lr == found["values"]["optimizer.lr"]
 
 
@@ -190,7 +231,7 @@ def test_an_interrupted_training_says_how_to_go_on(home, tmp_path):
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Stopped." in said
-    assert "the same command goes on from there" in " ".join(said.split())
+    assert "the same command resumes from there" in " ".join(said.split())
     assert not out.exists()
 
 
@@ -249,7 +290,7 @@ class TestVideos:
     def test_are_shown_to_a_backbone_once(self, videos):
         found = json.loads(run(*self.arguments(videos), "--json"))
         assert found["failed"] == []
-        sets = sooner.data.video.load("hmdb51", splits=videos / "splits", features=videos / "kept", time=4)
+        sets = sooner.data.sets.video.load("hmdb51", splits=videos / "splits", features=videos / "kept", time=4)
         assert sets.test.series().observations.shape[1:] == (4, 3)
 
     def test_that_are_cut_are_named_at_the_end_and_the_rest_is_done(self, videos, monkeypatch, capsys):
@@ -351,7 +392,7 @@ class TestBadInput:
         code, said = said_of_error(monkeypatch, capsys, "stream", home / "pumps.sooner")
         assert (code, said) == (
             2,
-            "error: `line 2` must be text in utf-8, got other bytes. Let the sender encode it so.",
+            "error: `line 2` must be text in utf-8, got other bytes. Use this encoding in the sender.",
         )
 
     def test_of_a_line_in_a_stream(self, home, monkeypatch, capsys):

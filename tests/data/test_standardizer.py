@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from sooner.data.series import Series, with_mask
 from sooner.data.standardizer import Standardizer
 from sooner.errors import InvalidArgument
+from sooner.series import Series, with_mask
 
 NAN = float("nan")
 RANDOM = np.random.default_rng(0)

@@ -6,7 +6,7 @@ import torch
 
 import sooner
 from sooner import EarlyClassifier
-from sooner.data import Columns, Series
+from sooner.data import Series
 from sooner.errors import InvalidArgument, UnknownName, UnreachableTarget
 from sooner.evaluate import average_cost, balanced_error, sat_curve
 from sooner.rules import MSPRT, FixedTime, Patience
@@ -45,7 +45,7 @@ def test_the_held_out_numbers_hold_on_new_data(fitted, unseen):
 
 def test_after_fit_the_threshold_has_the_least_average_cost_of_those_far_from_chance(fitted):
     held, chance = fitted.held_out_, 2 / 3
-    allowed = chance - 0.75 * (chance - fitted.held_out_scores().curve(MSPRT).errors.min())
+    allowed = chance - 0.75 * (chance - fitted.speed_accuracy_of(MSPRT).errors.min())
 
     def cost(rule):
         return average_cost(
@@ -242,7 +242,7 @@ class TestOtherModels:
         x, y = waves(150, seed=1)
         clf = EarlyClassifier(model=model, max_epochs=3, hidden=16).fit(x, y)
         assert clf.model_name_ == model
-        assert len(clf.held_out_.labels) == 30
+        assert len(clf.held_out_) == 30
         assert clf.training_["steps"] > 0
         assert accuracy_at_the_end(clf, unseen) > 0.42
         assert EarlyClassifier(model=model, max_epochs=3, hidden=16).fit(x, y).decide(x) == clf.decide(x)
@@ -268,7 +268,7 @@ class TestOtherModels:
         assert clf.score(*unseen) > 0.4
 
     def test_a_settings_record_says_it_all(self):
-        settings = sooner.settings.settings_from_dict(
+        settings = sooner.train.settings.settings_from_dict(
             {"model": {"hidden": 5, "order": 2}, "training": {"iterations": 3}}
         )
         x, y = waves(60)
@@ -307,7 +307,7 @@ class TestWeightsAndGroups:
         x, y = waves(60)
         groups = np.arange(60) // 6
         clf = EarlyClassifier(model="recurrent", max_epochs=1, hidden=4).fit(x, y, groups=groups)
-        assert len(clf.held_out_.labels) % 6 == 0
+        assert len(clf.held_out_) % 6 == 0
 
 
 def test_an_interrupted_training_goes_on_in_its_folder(tmp_path, monkeypatch):
@@ -344,7 +344,7 @@ def test_fit_writes_nothing_and_says_nothing(tmp_path, monkeypatch, capfd):
 
 def test_series_that_files_were_read_into(unseen):
     x, y = waves(60)
-    clf = EarlyClassifier().fit_series(Series.from_aeon(x, y), columns=Columns(channels=["a", "b"]))
+    clf = EarlyClassifier().fit(Series.from_aeon(x, y, channels=["a", "b"]))
     assert clf.columns_.channels == ("a", "b")
     assert clf.decide(unseen[0]) == EarlyClassifier().fit(x, y).decide(unseen[0])
 

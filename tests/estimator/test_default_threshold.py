@@ -150,7 +150,7 @@ class TestTheMenu:
             assert (found.error, found.mean_time) == pytest.approx((offer.error, offer.mean_time))
             assert offer.max_error is None or found.error <= offer.max_error
         assert reached[-1].max_error is None
-        assert reached[-1].error == late.held_out_scores().curve(MSPRT).errors.min()
+        assert reached[-1].error == late.speed_accuracy_of(MSPRT).errors.min()
         times = [offer.mean_time for offer in reached[:-1]]
         assert times == sorted(times)
 

@@ -74,7 +74,8 @@ def test_masks_and_names_of_channels_come_back(tmp_path):
     x, y = waves(60)
     x[np.random.default_rng(0).random(x.shape) < 0.1] = np.nan
     series = sooner.data.Series.from_aeon(x, y, missing="mask")
-    clf = EarlyClassifier(missing="mask").fit_series(series, columns=Columns(time="at", channels=["a", "b"]))
+    clf = EarlyClassifier(missing="mask").fit(series)
+    clf.columns_ = Columns(time="at", channels=["a", "b"])
     loaded = sooner.load(_saved(clf, tmp_path))
     assert loaded.columns_ == Columns(time="at", channels=["a", "b"])
     assert loaded.decide(x) == clf.decide(x)

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sooner.errors import InvalidArgument
 from sooner.evaluate import balanced_error, choose_rule, hitting_times, sat_curve, stopping_curve
 from sooner.rules import MSPRT, FixedTime, LogOdds, ProbabilityThreshold, leader
 from sooner.scores import margin
@@ -95,6 +96,29 @@ def test_any_statistic_can_be_swept():
     ours = sat_curve(scores, labels, lengths=lengths)
     for name in ("thresholds", "mean_times", "errors", "forced"):
         np.testing.assert_array_equal(getattr(own, name), getattr(ours, name))
+
+
+@pytest.mark.parametrize(
+    ("statistic", "labels", "said"),
+    [
+        ([[0.0, np.inf], [0.0, 1.0]], [0, 1], "`statistic` must be finite, got inf at series 0, time 1"),
+        ([[0.0, np.nan], [0.0, 1.0]], [0, 1], "`statistic` must be free of NaN, got NaN."),
+        (np.zeros((2, 0)), [0, 1], "`statistic` must be of shape (batch, time) with at least 1 observation"),
+        (np.zeros((0, 2)), [], "`statistic` must be a batch of at least 1 series"),
+        ([[0.0, 1.0], [0.0, 1.0]], [0, 3], "`labels` must be in 0..2, got 3 at index 1. The scores have 3 classes"),
+        ([[0.0, 1.0], [0.0, 1.0]], [0], "`labels` must be of shape (batch,) = (2,), got shape (1,)."),
+    ],
+)
+def test_a_statistic_that_cannot_be_swept_is_refused(statistic, labels, said):
+    predictions = np.zeros(np.shape(statistic), dtype=np.int64)
+    with pytest.raises(InvalidArgument) as caught:
+        stopping_curve(statistic, predictions, labels, classes=3)
+    assert str(caught.value).startswith(said)
+
+
+def test_padding_of_a_statistic_is_never_looked_at_unless_it_is_no_number():
+    curve = stopping_curve([[1.0, np.inf], [2.0, 3.0]], [[0, 0], [1, 1]], [0, 1], lengths=[1, 2], classes=2)
+    assert curve.thresholds.tolist() == [1.0, 2.0, 3.0, np.inf]
 
 
 def test_curve_ends_at_the_end_of_every_series():

@@ -6,7 +6,7 @@ from scipy import stats
 
 from sooner.errors import InvalidArgument
 from sooner.evaluate import achieved, balanced_limits, class_errors, group_limits, group_mean_limits
-from sooner.evaluate.grouped import group_counts
+from sooner.evaluate.group_intervals import group_counts
 from sooner.rules import MSPRT
 
 

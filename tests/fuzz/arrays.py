@@ -185,6 +185,7 @@ def tensor_of(value: Any) -> torch.Tensor:
 
 
 def _stopped(case: Any, threshold: float) -> tuple[int, int, bool]:
+    case = case.float() if case.dtype == torch.bfloat16 else case  # as stored scores are compared, live and in a batch
     for t, now in enumerate(case, start=1):
         first, second = now.sort(descending=True).values[:2]
         if float(first - second) >= threshold:
@@ -213,7 +214,8 @@ def make_curves(chance: random.Random, _folder: Path) -> Case:
 def _functions() -> dict[str, tuple[Callable[..., Any], int]]:
     """Functions of one, two or three arrays whose results need no more than to be there."""
     from sooner import evaluate, scores
-    from sooner.evaluate import bands, choose
+    from sooner.evaluate import choose
+    from sooner.evaluate import intervals as bands
     from sooner.rules import MSPRT, bounds
 
     def chosen(x: Any, y: Any, limit: Any) -> Any:
@@ -284,7 +286,7 @@ def make_series(chance: random.Random, _folder: Path) -> Case:
         words["groups"] = strange(chance, whole(chance, cases, 2))
 
     def judge(series: Any) -> str | None:
-        names = series.names(series.labels).tolist()
+        names = None if series.labels is None else series.names(series.labels).tolist()  # which need not be known
         given = np.asarray(y).tolist()  # which makes one type of several, as scikit-learn does
         if names != given:
             return f"labels {names}, not {given}"

@@ -24,7 +24,7 @@ def array_of(chance: random.Random, kinds: tuple[str, ...] = ("f8", "f4", ">f8",
 
 
 def make_npz(chance: random.Random, folder: Path) -> Case:
-    from sooner.data import files
+    from sooner.data import read as files
 
     x = array_of(chance)
     count = len(x) if chance.random() < 0.95 else chance.randint(0, 5)
@@ -48,7 +48,7 @@ def make_npz(chance: random.Random, folder: Path) -> Case:
         x, y = (found["X"], found["y"]) if "X" in found else (found["observations"], found["labels"])
         x = x[:, None] if "X" in found and x.ndim == 2 else x
         x = np.moveaxis(x, -1, 1) if "X" in found else (x[..., None] if x.ndim == 2 else x)
-        return _differ(table.series, x, y, found.get("lengths"))
+        return _differ(table, x, y, found.get("lengths"))
 
     return Case(path.read_bytes(), lambda: files.read(path), judge)
 
@@ -81,7 +81,7 @@ def _spoiled_npy(chance: random.Random, data: bytes) -> bytes:
 
 
 def make_npy(chance: random.Random, folder: Path) -> Case:
-    from sooner.data import files
+    from sooner.data import read as files
 
     x, path, labels = array_of(chance), folder / "x.npy", folder / "y.npy"
     for target, array in ((path, x), (labels, np.arange(len(x)) % 2)):
@@ -93,7 +93,7 @@ def make_npy(chance: random.Random, folder: Path) -> Case:
     def judge(table: Any) -> str | None:
         found = np.load(path, allow_pickle=False)
         found = found[:, None] if found.ndim == 2 else found
-        return _differ(table.series, np.moveaxis(found, -1, 1), np.load(labels, allow_pickle=False), None)
+        return _differ(table, np.moveaxis(found, -1, 1), np.load(labels, allow_pickle=False), None)
 
     return Case(path.read_bytes() + b"\n--\n" + labels.read_bytes(), lambda: files.read(path, y=labels), judge)
 
@@ -115,16 +115,15 @@ def _differ(series: Any, x: Any, y: Any, lengths: Any) -> str | None:
 
 
 def make_ts(chance: random.Random, folder: Path) -> Case:
-    from sooner.data import files
+    from sooner.data import read as files
 
     path, missing = folder / "data.ts", chance.choice(("refuse", "mask"))
     path.write_bytes(spoiled(chance, _ts(chance), [_ts(chance)], TEXT))
 
-    def judge(table: Any) -> str | None:
+    def judge(series: Any) -> str | None:
         lines = [line.strip().lower() for line in path.read_text().replace("\r", "\n").split("\n")]
         at = lines.index("@data")
         cases = [line.split(":") for line in lines[at + 1 :] if line]
-        series = table.series
         names = [name.strip() for *_, name in cases]
         if [name.lower() for name in series.names(series.labels).tolist()] != names:
             return f"labels {series.names(series.labels).tolist()}, not {names}"
@@ -204,7 +203,7 @@ def make_mnist(chance: random.Random, folder: Path) -> Case:
 
 
 def make_video_lists(chance: random.Random, folder: Path) -> Case:
-    from sooner.data.video import lists
+    from sooner.data.sets.video import lists
 
     kind = chance.choice(("ucf101", "hmdb51"))
     sound = _ucf101() if kind == "ucf101" else _hmdb51()
@@ -251,7 +250,7 @@ def make_features(chance: random.Random, folder: Path) -> Case:
     """A cache of the features of videos: its manifest, or the file of one video."""
     from dataclasses import asdict
 
-    from sooner.data.video.features import MANIFEST, Features, View
+    from sooner.data.sets.video.features import MANIFEST, Features, View
 
     home = folder / "cache"
     (home / "a").mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,7 @@ def _classifier() -> Any:
     import torch
 
     from sooner.models import FrameClassifier
-    from sooner.models.encoders import Identity
+    from sooner.models.image.encoders import Identity
     from sooner.rules import MSPRT
     from sooner.stream import Fleet
 

@@ -118,7 +118,8 @@ def _plain_parquet(path: Path, labels: bool) -> Plain:
 
 def _case(chance: random.Random, path: Path, plain: Any) -> Case:
     """One of the ways to read a table, and its meaning."""
-    from sooner.data import files, tables
+    from sooner.data import read as files
+    from sooner.data.tables import reading as tables
 
     missing, gap = chance.choice(("refuse", "mask")), chance.choice(("none", "none", "channel"))
     words: dict[str, Any] = {"missing": missing, "gaps": gap}
@@ -126,9 +127,8 @@ def _case(chance: random.Random, path: Path, plain: Any) -> Case:
 
     def run() -> Any:
         if way == "read":
-            table = files.read(path, **words)
-            series = table.series
-            return (table.ids, series.names(series.labels), table.channels, series.observations, series.lengths)
+            series = files.read(path, **words)
+            return (series.ids, series.names(series.labels), series.channels, series.observations, series.lengths)
         if way == "observations":
             found = files.read_observations(path, **words)
             return found.ids, None, found.channels, found.observations, found.lengths
@@ -150,23 +150,27 @@ def _joined(parts: list[Any], channels: Any) -> Any:
 
 
 def _walked(path: Path, size: int, words: Any) -> Any:
-    from sooner.data import units
-    from sooner.data.columns import Columns
-    from sooner.errors import InvalidArgument, UnreadableFile
+    from sooner.data.tables.plan import TablePlan
+    from sooner.data.tables.shards import RangeUnreadable, ShardReader
+    from sooner.data.tables.spill import sorted_by_series
+    from sooner.errors import UnreadableFile
+    from sooner.series.columns import Columns
 
-    plan = units.Plan.of(path, Columns(), least=size, **words)
-    parts = []
-    for unit in range(len(plan.units)):
+    def read(plan: Any) -> list[Any]:
         try:
-            parts += list(units.Walk(plan, unit, plan.broken).parts(size))
-        except units.PieceUnreadable as error:  # bulk scoring catches it, and goes on behind
+            return [
+                (part.ids, part.observations, part.lengths)
+                for shard in range(len(plan.shards))
+                for part in ShardReader(plan, shard, plan.broken).series(size)
+            ]
+        except RangeUnreadable as error:  # bulk scoring catches it, and goes on behind
             raise UnreadableFile(str(path), "readable", error.reason) from None
-    ids = [name for part in parts for name in part.ids.to_pylist()]
-    if len(set(ids)) != len(ids):  # so does bulk scoring, behind the last unit
-        raise InvalidArgument(
-            str(path), "a table where the rows of a series lie together", "one that returns", "Sort it."
-        )
-    return _joined([(part.ids.to_pylist(), part.observations, part.lengths) for part in parts], plan.reading.channels)
+
+    plan = TablePlan.in_shards(path, Columns(), least=size, **words)
+    if plan.contiguous():
+        return _joined(read(plan), plan.layout.channels)
+    with sorted_by_series(plan, size) as in_order:
+        return _joined(read(in_order), plan.layout.channels)
 
 
 TARGETS = [Target("csv", 24, make_csv), Target("parquet", 12, make_parquet)]

@@ -41,7 +41,7 @@ optimizer.lr = { low = 1e-4, high = 1e-2, log = true }
 
 @cache
 def _plans() -> list[bytes]:
-    from sooner.experiment.plan import folder_of_plans
+    from sooner.lab.experiments.plan import folder_of_plans
 
     return [path.read_bytes() for path in sorted(folder_of_plans().glob("*.toml"))]
 
@@ -54,7 +54,7 @@ def _as_floats(value: Any) -> Any:
 
 
 def make_settings(chance: random.Random, folder: Path) -> Case:
-    from sooner.settings import read_settings, to_dict, write_toml
+    from sooner.train.settings import read_settings, to_dict, write_toml
 
     path, again = folder / "settings.toml", folder / "again.toml"
     path.write_bytes(spoiled(chance, SETTINGS, _plans(), TEXT))
@@ -73,8 +73,8 @@ def make_settings(chance: random.Random, folder: Path) -> Case:
 
 
 def make_search(chance: random.Random, folder: Path) -> Case:
-    from sooner.settings import read_settings
-    from sooner.tune.space import read_search
+    from sooner.lab.tuning.space import read_search
+    from sooner.train.settings import read_settings
 
     path = folder / "search.toml"
     path.write_bytes(spoiled(chance, SETTINGS, _plans(), TEXT))
@@ -92,7 +92,7 @@ def make_search(chance: random.Random, folder: Path) -> Case:
 
 
 def make_plan(chance: random.Random, folder: Path) -> Case:
-    from sooner.experiment.plan import read_plan
+    from sooner.lab.experiments.plan import read_plan
 
     path, profile = folder / "plan.toml", chance.choice(("paper", "cpu"))
     path.write_bytes(spoiled(chance, chance.choice(_plans()), _plans(), TEXT))

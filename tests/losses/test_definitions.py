@@ -1,12 +1,15 @@
 """Every loss equals the transcription of its definition, in values and gradients, in float64."""
 
 import importlib.util
+import inspect
 import pathlib
 
 import pytest
 import torch
 
 from sooner import losses
+from sooner.losses.means import batch_of, trusted_batch
+from sooner.losses.windows import WindowBatch
 
 _spec = importlib.util.spec_from_file_location("definitions", pathlib.Path(__file__).with_name("definitions.py"))
 definitions = importlib.util.module_from_spec(_spec)
@@ -102,3 +105,34 @@ def test_multiplet_is_the_mean_cross_entropy_over_windows_and_positions():
 
     ours = _value_and_gradient(lambda z: losses.multiplet(z, labels), logits)
     torch.testing.assert_close(ours, _value_and_gradient(definition, logits))
+
+
+@pytest.mark.parametrize("name", losses.SCORE_LOSSES)
+def test_the_inner_loss_is_the_public_one_without_its_checks(name):
+    loss, options = losses.SCORE_LOSSES[name], OPTIONS.get(name, {})
+    scores, labels = _set()
+    lengths = 1 + torch.arange(len(labels)) % T
+    counts = torch.tensor(COUNTS)[None].double()
+    expected = loss(scores, labels, class_counts=counts[0], lengths=lengths, **options)
+    padded = scores.where((torch.arange(T) < lengths[:, None])[..., None], torch.nan)
+    assert torch.equal(loss.inner(trusted_batch(padded, labels, counts, lengths), **options), expected)
+    named = [*inspect.signature(loss).parameters]
+    assert named == ["scores", "labels", *options, "class_counts", "lengths"]
+    assert loss.__name__ == loss.inner.__name__ == name
+    assert loss.__doc__ == loss.inner.__doc__
+
+
+def test_the_inner_multiplet_loss_is_the_public_one_without_its_checks():
+    logits = torch.randn(3, 4, 2, 3, generator=torch.Generator().manual_seed(0))
+    labels, lengths = torch.tensor([0, 1, 2]), torch.tensor([5, 3, 1])
+    for ends in (None, lengths):
+        expected = losses.multiplet(logits, labels, lengths=ends)
+        assert torch.equal(losses.multiplet.inner(WindowBatch(logits, labels, ends)), expected)
+    broken = WindowBatch(logits.index_fill(1, torch.tensor([0]), torch.nan), labels, lengths)
+    assert losses.multiplet.inner(broken).isnan()
+
+
+def test_what_losses_share_is_computed_once_for_a_batch():
+    batch = batch_of(torch.randn(2, 3, 4), [0, 1], None, None)
+    for name in ("ahead", "others", "running", "shares", "frequencies"):
+        assert getattr(batch, name) is getattr(batch, name)

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from sooner.errors import InvalidArgument
-from sooner.models.backbones import ResNet50, backbone_from_file
+from sooner.models.image.backbones import ResNet50, backbone_from_file
 
 
 def _published(seed=0):

@@ -6,10 +6,11 @@ from torch import nn
 
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.models import FrameClassifier, build_model
-from sooner.models.convolutions import READERS, convolutions, halved
-from sooner.models.encoders import ENCODERS, Convolution, encoder_named
-from sooner.settings import ModelSettings, Settings, changed
-from sooner.train import Examples, train
+from sooner.models.image.convolutions import READERS, convolutions, halved
+from sooner.models.image.encoders import ENCODERS, ConvolutionEncoder, encoder_named
+from sooner.series import Series
+from sooner.train import train
+from sooner.train.settings import ModelSettings, Settings, changed
 
 
 def parameters(module):
@@ -77,7 +78,7 @@ def test_a_stage_without_channels_is_refused(width):
 @pytest.mark.parametrize("features", [(28, 28), (1, 28, 28), (3, 28, 28), (9, 13), (1, 1)])
 @pytest.mark.parametrize("width", [8, 24])
 def test_images_of_any_size_become_one_vector_each(features, width):
-    encoder = Convolution(features, width).eval()
+    encoder = ConvolutionEncoder(features, width).eval()
     rows = torch.randn(5, *features)
     with torch.no_grad():
         vectors = encoder(rows)
@@ -90,8 +91,8 @@ def test_images_of_any_size_become_one_vector_each(features, width):
 
 def test_a_gray_image_is_one_of_a_single_channel():
     torch.manual_seed(0)
-    flat = Convolution((8, 8), 16).eval()
-    deep = Convolution((1, 8, 8), 16).eval()
+    flat = ConvolutionEncoder((8, 8), 16).eval()
+    deep = ConvolutionEncoder((1, 8, 8), 16).eval()
     deep.load_state_dict(flat.state_dict())
     rows = torch.randn(4, 8, 8)
     assert torch.equal(flat(rows), deep(rows[:, None]))
@@ -115,7 +116,7 @@ def test_a_table_of_levels_tells_254_from_255_as_easily_as_black_from_white():
 
 
 def test_its_stages_have_three_eighths_three_quarters_and_all_of_the_width():
-    encoder = Convolution((28, 28))
+    encoder = ConvolutionEncoder((28, 28))
     found = [layer.out_channels for layer in encoder.layers if isinstance(layer, nn.Conv2d)]
     assert (encoder.width, found) == (128, [48, 48, 96, 96, 128, 128])
     assert parameters(encoder.head) == 128 * 16 * 128 + 2 * 128
@@ -123,12 +124,12 @@ def test_its_stages_have_three_eighths_three_quarters_and_all_of_the_width():
 
 
 def test_it_is_known_by_name_and_settings_build_it():
-    assert ENCODERS["convolution"] is Convolution
+    assert ENCODERS["convolution"] is ConvolutionEncoder
     assert encoder_named("convolution", (8, 8)).width == 128
     assert encoder_named("convolution", (8, 8), width=16).width == 16
     model = build_model(ModelSettings(name="frames", encoder="convolution", width=16, moments=2), (8, 8), 3)
     assert isinstance(model, FrameClassifier)
-    assert isinstance(model.encoder, Convolution)
+    assert isinstance(model.encoder, ConvolutionEncoder)
     assert (model.moments, model.encoder.width) == (2, 16)
     recurrent = build_model(ModelSettings(encoder="convolution", width=16, order=1), (8, 8), 3).eval()
     assert recurrent.scores(torch.zeros(2, 4, 8, 8)).shape == (2, 4, 3)
@@ -137,7 +138,7 @@ def test_it_is_known_by_name_and_settings_build_it():
 @pytest.mark.parametrize("features", [(28,), (1, 2, 3, 4), ()])
 def test_what_is_no_image_is_refused(features):
     with pytest.raises(InvalidArgument) as caught:
-        Convolution(features, 128)
+        ConvolutionEncoder(features, 128)
     expected = f"`features` must be (height, width) or (channels, height, width), got {features}. It reads images."
     assert str(caught.value) == expected
 
@@ -145,13 +146,13 @@ def test_what_is_no_image_is_refused(features):
 @pytest.mark.parametrize("width", [12, 1])
 def test_a_width_that_8_does_not_divide_is_refused(width):
     with pytest.raises(InvalidArgument) as caught:
-        Convolution((28, 28), width)
+        ConvolutionEncoder((28, 28), width)
     assert str(caught.value) == f"`width` must be a multiple of 8, got {width}. The stages take shares of it."
 
 
 def test_the_gradient_reaches_every_parameter():
     torch.manual_seed(0)
-    encoder = Convolution((12, 12), 8)
+    encoder = ConvolutionEncoder((12, 12), 8)
     encoder(torch.randn(6, 12, 12)).square().sum().backward()
     assert all(bool(parameter.grad.abs().sum() > 0) for parameter in encoder.parameters())
 
@@ -159,7 +160,7 @@ def test_the_gradient_reaches_every_parameter():
 def test_where_something_is_in_an_image_matters():
     """The last layer reads places, not their mean."""
     torch.manual_seed(0)
-    encoder = Convolution((16, 16), 8).eval()
+    encoder = ConvolutionEncoder((16, 16), 8).eval()
     rows = torch.zeros(2, 16, 16)
     rows[0, 2:6, 2:6] = rows[1, 10:14, 10:14] = 1.0
     with torch.no_grad():
@@ -174,7 +175,7 @@ def test_it_learns_what_images_show_in_a_few_steps():
     for k in range(4):
         images[labels == k, :, 3 * k : 3 * k + 3] += 1.0
     torch.manual_seed(0)
-    model = FrameClassifier(Convolution((12, 12), 8), 4, moments=1)
+    model = FrameClassifier(ConvolutionEncoder((12, 12), 8), 4, moments=1)
     values = {
         "loss.weights": {"multiplet": 1.0},
         "optimizer.lr": 0.02,
@@ -182,5 +183,5 @@ def test_it_learns_what_images_show_in_a_few_steps():
         "training.iterations": 40,
         "training.validate_every": 20,
     }
-    examples = Examples(images, labels)
+    examples = Series.from_arrays(images, labels)
     assert train(model, examples, examples, changed(Settings(), values)).best.metric > 0.9

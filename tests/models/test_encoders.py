@@ -6,19 +6,21 @@ import numpy as np
 import pytest
 import torch
 
+from sooner import checks
 from sooner.errors import InvalidArgument, UnknownName
-from sooner.models import FrameClassifier
-from sooner.models.encoders import (
+from sooner.models import FrameClassifier, Recurrent, build_model
+from sooner.models.image.encoders import (
     ENCODERS,
     Dense,
     Identity,
     ResidualNetwork,
-    encode_to_file,
+    TokenEncoder,
     encoder_named,
-    features_from_file,
 )
-from sooner.settings import Settings, changed
-from sooner.train import Examples, train
+from sooner.models.image.features import encode_to_file, features_from_file
+from sooner.series import Series
+from sooner.train import train
+from sooner.train.settings import Settings, changed, settings_from_dict
 
 
 def parameters(module):
@@ -66,6 +68,150 @@ def test_the_width_of_an_encoder_can_be_chosen(name):
     assert encoder(torch.zeros(2, 8, 8)).shape == (2, 32)
 
 
+def _sparse(rows, features=(4, 3), *, background=255, share=0.3):
+    """Frames that show a share of their pixels, of any value; the rest is background."""
+    shown = torch.rand(rows, *features) < share
+    return torch.where(shown, torch.randint(256, (rows, *features)), background).to(torch.uint8)
+
+
+def _by_hand(encoder, frames, background, levels):
+    """The sum of vectors that the tokens of each frame have, one pixel at a time."""
+    sums = []
+    for frame in frames.flatten(1).tolist():
+        total = torch.zeros(encoder.tokens.weight.shape[1], dtype=encoder.tokens.weight.dtype)
+        for place, value in enumerate(frame):
+            if value != background:
+                level = sum(value * levels >= 256 * step for step in range(1, levels))  # so many steps are below it
+                total = total + encoder.tokens.weight[place * levels + level]
+        sums.append(total)
+    return encoder.layers(torch.stack(sums))
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(("background", "levels"), [(255, 8), (0, 8), (7, 1), (200, 3), (255, 256)])
+def test_tokens_are_the_pixels_that_differ_from_the_background(background, levels, training):
+    torch.manual_seed(0)
+    encoder = TokenEncoder((4, 3), 5, background=background, levels=levels, hidden=6).double().train(training)
+    frames = _sparse(9, background=background)
+    frames[2] = background
+    weights, found = torch.randn(9, 5, dtype=torch.float64), []
+    for encode in (encoder, lambda rows: _by_hand(encoder, rows, background, levels)):
+        encoder.zero_grad()
+        vectors = encode(frames)
+        (vectors * weights).sum().backward()
+        found.append((vectors.detach(), encoder.tokens.weight.grad.clone()))
+    torch.testing.assert_close(found[0], found[1], rtol=1e-10, atol=1e-10)
+    assert float(found[0][1].abs().sum()) > 0
+
+
+def test_every_value_has_the_vector_of_its_level():
+    """256 levels tell all values apart, 8 cut them into steps of 32, and 1 sees only that something is shown."""
+    for levels, steps in ((256, 255), (8, 8), (1, 1)):  # the background takes the last of 256 for itself
+        encoder = TokenEncoder((1,), 5, levels=levels, hidden=6).eval()
+        seen = []
+        encoder.tokens.register_forward_hook(lambda _module, tokens, _sums, seen=seen: seen.append(tokens[0]))
+        encoder(torch.arange(255, dtype=torch.uint8)[:, None])
+        assert seen[0].tolist() == [value * levels // 256 for value in range(255)]
+        assert len(seen[0].unique()) == steps
+
+
+def test_the_background_adds_nothing():
+    """Neither do the vectors of a place matter where nobody shows it, nor do they learn."""
+    torch.manual_seed(0)
+    encoder = TokenEncoder((4, 3), 5, hidden=6).eval()
+    frames = _sparse(9)
+    frames[:, 1:3] = 255
+    before = encoder(frames)
+    (before * torch.randn(9, 5)).sum().backward()
+    with torch.no_grad():
+        encoder.tokens.weight.view(12, 8, 6)[3:9] = 1e6
+        assert torch.equal(encoder(frames), before)
+    gradient = encoder.tokens.weight.grad.view(12, 8, 6)
+    assert not gradient[3:9].any()
+    assert gradient[:3].any()
+    assert gradient[9:].any()
+
+
+@pytest.mark.parametrize("empty", [[0], [4], [8], [0, 1], [3, 4, 8], list(range(9))])
+def test_a_frame_without_any_shown_pixel_is_an_empty_sum_and_leaves_its_neighbours_alone(empty):
+    torch.manual_seed(0)
+    encoder = TokenEncoder((4, 3), 5, hidden=6).eval()
+    torch.nn.init.normal_(encoder.layers[0].bias)  # so that an empty sum is not a vector of zeros
+    frames = _sparse(9)
+    with torch.no_grad():
+        expected = encoder(frames)
+        expected[empty] = encoder.layers(torch.zeros(1, 6))
+        frames[empty] = 255
+        torch.testing.assert_close(encoder(frames), expected)
+    assert expected[empty].any()
+
+
+def test_a_batch_in_which_nothing_is_shown_can_be_trained_on():
+    encoder = TokenEncoder((4, 3), 5, hidden=6)
+    encoder(torch.full((4, 4, 3), 255, dtype=torch.uint8)).sum().backward()
+    assert not encoder.tokens.weight.grad.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("background", [255, 0])
+def test_tokens_read_8_bit_values_and_their_scaled_form_alike(background, dtype):
+    encoder = TokenEncoder((4, 4), 5, background=background, levels=256).eval()
+    frames = torch.arange(256, dtype=torch.uint8).view(16, 4, 4)
+    with torch.no_grad():
+        assert torch.equal(encoder(frames.to(dtype) / 127.5 - 1), encoder(frames))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"background": 256}, "`background` must be in 0..255, got 256. It is an 8-bit value."),
+        ({"background": -1}, "`background` must be at least 0, got -1.0. It is an 8-bit value."),
+        ({"levels": 257}, "`levels` must be in 1..256, got 257. There are no more 8-bit values."),
+        ({"levels": 0}, "`levels` must be at least 1, got 0.0. It counts the steps of the values."),
+        ({"hidden": 0}, "`hidden` must be at least 1, got 0.0. It is the length of a token's vector."),
+    ],
+)
+def test_tokens_refuse_levels_that_8_bits_do_not_have(change, sentence):
+    with pytest.raises(InvalidArgument) as error:
+        TokenEncoder((4, 4), 5, **change)
+    assert str(error.value) == sentence
+
+
+def _reading_tokens(kind):
+    torch.manual_seed(0)
+    encoder = TokenEncoder((4, 3), 5, hidden=6)
+    return FrameClassifier(encoder, 3) if kind == "frames" else Recurrent((4, 3), 3, hidden=4, order=2, encoder=encoder)
+
+
+@pytest.mark.parametrize("law", checks.MODEL_LAWS)
+@pytest.mark.parametrize("kind", ["frames", "recurrent"])
+def test_a_model_that_reads_tokens_obeys_the_laws(kind, law):
+    checks.check_model_law(_reading_tokens(kind), law)
+
+
+@pytest.mark.parametrize("kind", ["frames", "recurrent"])
+def test_sparse_frames_stream_as_they_score(kind):
+    model = _reading_tokens(kind).eval()
+    frames = _sparse(42).view(6, 7, 4, 3)
+    frames[1] = 255  # a series that never shows anything
+    frames[:, 3] = 255  # and a time at which nobody does
+    with torch.no_grad():
+        scores, state = model.scores(frames), model.init(6)
+        for time in range(7):
+            state, now, _ = model.step(state, frames[:, time])
+            torch.testing.assert_close(now, scores[:, time], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["frames", "recurrent"])
+def test_settings_can_ask_for_tokens(name):
+    table = {"name": name, "encoder": "tokens", "width": 7, "hidden": 4, "batch_norm": "keras"}
+    model = build_model(settings_from_dict({"model": table}).model, (4, 3), 3)
+    assert isinstance(model.encoder, TokenEncoder)
+    assert (model.encoder.features, model.encoder.width) == ((4, 3), 7)
+    assert model.encoder.layers[0].eps == 1e-3
+    assert model.scores(_sparse(10).view(2, 5, 4, 3)).shape == (2, 5, 3)
+
+
 @pytest.mark.parametrize("hidden", [(), (7,), (7, 6)])
 def test_a_dense_front_has_one_layer_more_than_hidden_widths(hidden):
     encoder = Dense((3,), 5, hidden=hidden)
@@ -86,7 +232,7 @@ def test_a_small_network_learns_single_frames():
     labels = torch.arange(40) % 2
     images = torch.randn(40, 8, 8) + labels[:, None, None] * torch.linspace(-2, 2, 8)
     network = FrameClassifier(ResidualNetwork.small((8, 8), width=16), 2)
-    examples = Examples(images[:, None], labels)
+    examples = Series.from_arrays(images[:, None], labels)
     changes = {"optimizer.lr": 0.01, "training.iterations": 15, "training.batch_size": 40, "loss.weights.lsel": 0.0}
     assert train(network, examples, examples, changed(Settings(), changes)).best.metric > 0.9
 

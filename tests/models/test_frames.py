@@ -6,8 +6,9 @@ import torch
 from sooner import checks
 from sooner.data import Gaussian
 from sooner.models import Dense, FrameClassifier, Recurrent, encode_to_file, features_from_file
-from sooner.settings import Settings, changed
-from sooner.train import Examples, train
+from sooner.series import Series
+from sooner.train import train
+from sooner.train.settings import Settings, changed
 
 SETTINGS = changed(Settings(), {"optimizer.lr": 0.01, "training.iterations": 60, "training.validate_every": 30})
 
@@ -23,13 +24,13 @@ def test_an_encoder_is_trained_on_frames_then_its_features_carry_an_integrator(t
     torch.manual_seed(0)
     process = Gaussian.equidistant(3, 1.0)
     sets = [process.sample(400, 8, seed=seed) for seed in (0, 1)]
-    training, validation = (Examples(x.float(), y) for x, y in sets)
+    training, validation = (Series.from_arrays(x.float(), y) for x, y in sets)
     frames = FrameClassifier(Dense((3,), 6), 3)
     alone = train(frames, training, validation, SETTINGS).best.metric
     files = [tmp_path / f"{seed}.npy" for seed in (0, 1)]
     for (x, _), path in zip(sets, files, strict=True):
         encode_to_file(frames.encoder, x.float(), path)
-    cached = [Examples(features_from_file(path), y) for (_, y), path in zip(sets, files, strict=True)]
+    cached = [Series.from_arrays(features_from_file(path), y) for (_, y), path in zip(sets, files, strict=True)]
     model = Recurrent((6,), 3, hidden=8, order=0)
     exact = process.scores(sets[1][0])
     from sooner.evaluate import mean_accuracy

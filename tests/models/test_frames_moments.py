@@ -6,9 +6,10 @@ import torch
 from sooner.errors import InvalidArgument
 from sooner.models import Dense, FrameClassifier
 from sooner.models.base import Model
-from sooner.models.encoders import Identity
-from sooner.settings import Settings, changed
-from sooner.train import Examples, train
+from sooner.models.image.encoders import Identity
+from sooner.series import Series
+from sooner.train import train
+from sooner.train.settings import Settings, changed
 
 SERIES, TIME = 400, 6
 
@@ -122,7 +123,7 @@ def test_outside_of_training_every_observation_is_read():
 def test_training_on_some_moments_learns_and_validates_on_all_of_them():
     labels = torch.arange(60) % 3
     noise = torch.randn(60, TIME, 3, generator=torch.Generator().manual_seed(0))
-    examples = Examples(3 * torch.eye(3)[labels][:, None] + 0.5 * noise, labels)
+    examples = Series.from_arrays(3 * torch.eye(3)[labels][:, None] + 0.5 * noise, labels)
     values = {
         "loss.weights": {"multiplet": 1.0},
         "optimizer.lr": 0.05,

@@ -5,7 +5,7 @@ import torch
 
 from sooner.checks import MODEL_LAWS, check_model_law
 from sooner.errors import InvalidArgument, UnknownName
-from sooner.models.pooling import Pooling
+from sooner.models.image.pooling import Pooling
 
 EXAMPLES = [model.eval() for model in Pooling.examples()]
 NAMES = [f"{type(model.how).__name__} of {type(model.stem).__name__}" for model in EXAMPLES]

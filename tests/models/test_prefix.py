@@ -67,7 +67,7 @@ def area_ratio(scores):
 
 def examples():
     yield from PrefixScorer.examples()
-    yield trained(40, classifier=ReadsChannelsFirst(), checkpoints=[1, 5], layout="aeon")
+    yield trained(40, classifier=ReadsChannelsFirst(), evaluation_times=[1, 5], layout="aeon")
 
 
 @pytest.mark.parametrize("law", MODEL_LAWS)
@@ -107,13 +107,13 @@ def test_a_threshold_from_an_error_target_keeps_it():
 def test_calibration_improves_the_log_loss_of_a_classifier_that_is_wrong_about_itself(classifier):
     # Every observation is seen twice, which naive Bayes takes for twice the evidence.
     sample = PROCESS.sample(150, TIME, seed=1)
-    fit = PrefixScorer((6,), 3, classifier=classifier, checkpoints=[TIME]).fit(
+    model = PrefixScorer((6,), 3, classifier=classifier, evaluation_times=[TIME]).fit(
         sample.observations.repeat(1, 1, 2), sample.labels
     )
-    (checkpoint,) = fit.fitted
+    (fit,) = model.fitted
     prefixes = FRESH.observations.repeat(1, 1, 2)
-    raw = checkpoint.classifier.predict_proba(prefixes.flatten(1).numpy()).clip(checkpoint.floor)
-    posterior = fit.scores(prefixes)[:, -1] + torch.as_tensor(checkpoint.log_prior)
+    raw = fit.classifier.predict_proba(prefixes.flatten(1).numpy()).clip(fit.floor)
+    posterior = model.scores(prefixes)[:, -1] + torch.as_tensor(fit.log_prior)
     before = cross_entropy(torch.as_tensor(raw).log(), FRESH.labels)
     after = cross_entropy(posterior, FRESH.labels)
     assert after < 0.9 * before
@@ -153,7 +153,7 @@ def test_a_class_with_one_or_two_members_is_scored_without_bias_to_the_large_one
     sample = PROCESS.sample(200, TIME, seed=5)
     small = (sample.labels == 2).nonzero()[:members, 0]
     keep = torch.cat([(sample.labels != 2).nonzero()[:, 0], small])
-    model = PrefixScorer((3,), 3, checkpoints=4).fit(sample.observations[keep], sample.labels[keep])
+    model = PrefixScorer((3,), 3, evaluation_times=4).fit(sample.observations[keep], sample.labels[keep])
     scores = model.scores(FRESH.observations)
     assert torch.isfinite(scores).all()
     # Little can be learned about the third class; but it is neither given up nor preferred.
@@ -165,7 +165,7 @@ def test_a_class_with_one_or_two_members_is_scored_without_bias_to_the_large_one
 def test_one_series_a_class_is_enough_to_score():
     sample = PROCESS.sample(30, TIME, seed=0)
     first = [int((sample.labels == k).nonzero()[0, 0]) for k in range(3)]
-    model = PrefixScorer((3,), 3, checkpoints=[4]).fit(sample.observations[first], [0, 1, 2])
+    model = PrefixScorer((3,), 3, evaluation_times=[4]).fit(sample.observations[first], [0, 1, 2])
     assert model.fitted[0].calibration.slope == 1
     assert torch.isfinite(model.scores(FRESH.observations)).all()
 
@@ -176,7 +176,7 @@ def test_series_are_used_up_to_their_own_lengths():
     padding = torch.arange(TIME) >= lengths[:, None]
     padded = torch.where(padding[..., None], torch.nan, sample.observations)
     model = PrefixScorer((3,), 3).fit(padded, sample.labels, lengths)
-    assert [checkpoint.time for checkpoint in model.fitted] == list(range(1, TIME + 1))
+    assert [fit.time for fit in model.fitted] == list(range(1, TIME + 1))
     again = PrefixScorer((3,), 3).fit(sample.observations, sample.labels, lengths)
     assert torch.equal(model.scores(FRESH.observations), again.scores(FRESH.observations))
     assert area_ratio(model.scores(FRESH.observations)) < 1.35
@@ -185,8 +185,8 @@ def test_series_are_used_up_to_their_own_lengths():
 def test_a_class_that_has_ended_keeps_its_odds_against_the_others_together():
     sample = PROCESS.sample(300, TIME, seed=3)
     lengths = torch.where(sample.labels == 1, 6, TIME)
-    model = PrefixScorer((3,), 3, checkpoints=[2, 5, 9]).fit(sample.observations, sample.labels, lengths)
-    assert [list(checkpoint.present) for checkpoint in model.fitted] == [[0, 1, 2], [0, 1, 2], [0, 2]]
+    model = PrefixScorer((3,), 3, evaluation_times=[2, 5, 9]).fit(sample.observations, sample.labels, lengths)
+    assert [list(fit.present) for fit in model.fitted] == [[0, 1, 2], [0, 1, 2], [0, 2]]
     scores = model.scores(FRESH.observations)
     odds = scores[..., 1] - scores[..., [0, 2]].logsumexp(dim=2)
     assert torch.allclose(odds[:, 8], odds[:, 7], atol=1e-5)
@@ -196,12 +196,12 @@ def test_a_class_that_has_ended_keeps_its_odds_against_the_others_together():
 def test_a_checkpoint_that_one_class_alone_reaches_is_left_out():
     sample = PROCESS.sample(60, TIME, seed=3)
     lengths = torch.where(sample.labels == 1, TIME, 6)
-    model = PrefixScorer((3,), 3, checkpoints=[5, 9]).fit(sample.observations, sample.labels, lengths)
-    assert [checkpoint.time for checkpoint in model.fitted] == [5]
+    model = PrefixScorer((3,), 3, evaluation_times=[5, 9]).fit(sample.observations, sample.labels, lengths)
+    assert [fit.time for fit in model.fitted] == [5]
 
 
 def test_scores_hold_between_checkpoints_and_say_nothing_before_the_first():
-    scores = trained(100, checkpoints=[3, 7]).scores(FRESH.observations)
+    scores = trained(100, evaluation_times=[3, 7]).scores(FRESH.observations)
     assert not scores[:, :2].any()
     assert torch.equal(scores[:, 2:6], scores[:, 2:3].expand(-1, 4, -1))
     assert torch.equal(scores[:, 6:], scores[:, 6:7].expand(-1, TIME - 6, -1))
@@ -212,11 +212,11 @@ def test_scores_hold_between_checkpoints_and_say_nothing_before_the_first():
     ("number", "times"), [(1, [12]), (5, [3, 5, 8, 10, 12]), (12, list(range(1, 13))), (20, list(range(1, 13)))]
 )
 def test_a_number_of_checkpoints_is_spread_evenly_to_the_longest_series(number, times):
-    assert [checkpoint.time for checkpoint in trained(30, checkpoints=number).fitted] == times
+    assert [fit.time for fit in trained(30, evaluation_times=number).fitted] == times
 
 
 def test_live_steps_cost_the_classifier_only_at_checkpoints():
-    model = trained(100, classifier=Counting(), checkpoints=[3, 7])
+    model = trained(100, classifier=Counting(), evaluation_times=[3, 7])
     state, Counting.calls = model.init(4), 0
     size = model.bytes_per_stream()
     calls = []
@@ -228,7 +228,7 @@ def test_live_steps_cost_the_classifier_only_at_checkpoints():
 
 
 def test_exact_zeros_of_trees_do_not_become_certainty():
-    scores = trained(200, classifier=ExtraTreesClassifier(20, random_state=0), checkpoints=[6, 12]).scores(
+    scores = trained(200, classifier=ExtraTreesClassifier(20, random_state=0), evaluation_times=[6, 12]).scores(
         FRESH.observations
     )
     assert float(scores.amax(dim=2).sub(scores.amin(dim=2)).max()) < 15
@@ -237,7 +237,7 @@ def test_exact_zeros_of_trees_do_not_become_certainty():
 
 def test_the_same_seed_gives_the_same_scores_and_the_given_classifier_stays_unfitted():
     classifier = LogisticRegression()
-    one, two = (trained(100, classifier=classifier, checkpoints=3).scores(FRESH.observations) for _ in range(2))
+    one, two = (trained(100, classifier=classifier, evaluation_times=3).scores(FRESH.observations) for _ in range(2))
     assert torch.equal(one, two)
     assert not hasattr(classifier, "classes_")
 
@@ -246,7 +246,7 @@ def test_numpy_arrays_and_observations_of_any_shape_are_read():
     images = np.random.default_rng(0).normal(size=(20, 4, 2, 3)).astype(np.float32)
     labels = np.arange(20) % 2
     images[labels == 1] += 2
-    model = PrefixScorer((2, 3), 2, checkpoints=2).fit(images, labels)
+    model = PrefixScorer((2, 3), 2, evaluation_times=2).fit(images, labels)
     assert (model.scores(torch.as_tensor(images))[:, -1].argmax(dim=1).numpy() == labels).all()
     assert not list(model.parameters())
 
@@ -267,15 +267,18 @@ X, Y = torch.randn(6, 5, 2, generator=torch.Generator().manual_seed(0)), [0, 1, 
             r"`observations` must be finite, got nan at series 0, time 0",
         ),
         (lambda: PrefixScorer((2,), 3).fit(X, Y, folds=1), r"`folds` must be at least 2"),
-        (lambda: PrefixScorer((2,), 3, checkpoints=[2, 9]).fit(X, Y), r"`checkpoints` must be in 1\.\.5, got 9"),
-        (lambda: PrefixScorer((2,), 3, checkpoints=[]), r"`checkpoints` must be at least 1 time, got none"),
-        (lambda: PrefixScorer((2,), 3, checkpoints=[0, 1]), r"`checkpoints` must be at least 1, got 0"),
-        (lambda: PrefixScorer((2,), 3, checkpoints=0), r"`checkpoints` must be at least 1, got 0"),
+        (
+            lambda: PrefixScorer((2,), 3, evaluation_times=[2, 9]).fit(X, Y),
+            r"`evaluation_times` must be in 1\.\.5, got 9",
+        ),
+        (lambda: PrefixScorer((2,), 3, evaluation_times=[]), r"`evaluation_times` must be at least 1 time, got none"),
+        (lambda: PrefixScorer((2,), 3, evaluation_times=[0, 1]), r"`evaluation_times` must be at least 1, got 0"),
+        (lambda: PrefixScorer((2,), 3, evaluation_times=0), r"`evaluation_times` must be at least 1, got 0"),
         (lambda: PrefixScorer((2,), 3, classifier=RidgeClassifier()), r"`classifier` must be .*predict_proba"),
         (lambda: PrefixScorer((2, 2), 3, layout="aeon"), r"`features` must be \(channels,\) for the layout 'aeon'"),
         (
-            lambda: PrefixScorer((2,), 3, checkpoints=[5]).fit(X, Y, [5, 1, 1, 1, 1, 1]),
-            r"`checkpoints` must be times that series of two classes reach",
+            lambda: PrefixScorer((2,), 3, evaluation_times=[5]).fit(X, Y, [5, 1, 1, 1, 1, 1]),
+            r"`evaluation_times` must be times that series of two classes reach",
         ),
     ],
 )

@@ -12,11 +12,11 @@ from torch import nn
 from sooner import checks
 from sooner.errors import InvalidArgument, SecondBackward, UnknownName
 from sooner.models import Dense, Recurrent, ResidualNetwork
-from sooner.models import kernel as window_kernel
-from sooner.models import readout as normed_readout
-from sooner.models.activations import ACTIVATIONS
-from sooner.models.kernel import Workspace, lstm_windows
-from sooner.models.readout import Readout
+from sooner.models.recurrent import kernel as window_kernel
+from sooner.models.recurrent import readout as normed_readout
+from sooner.models.recurrent.activations import ACTIVATIONS
+from sooner.models.recurrent.kernel import Workspace, lstm_windows
+from sooner.models.recurrent.readout import Readout
 
 PLAIN = {"tanh": torch.tanh, "b2bsqrt": lambda x: x.sign() * ((1 + x.abs()).sqrt() - 1)}
 

@@ -6,9 +6,9 @@ import torch
 
 from sooner.errors import InvalidArgument
 from sooner.evaluate import sat_curve, threshold_of_least_cost
-from sooner.models.ridge import RIDGES, _ridges, fit_linear
-from sooner.models.rocket import Rocket
-from sooner.models.running import GRID, RunningFeatures, dilations_for
+from sooner.models.rocket.features import GRID, RunningFeatures, dilations_for
+from sooner.models.rocket.model import Rocket
+from sooner.models.rocket.ridge import RIDGES, _ridges, fit_linear
 from sooner.rules import MSPRT, FixedTime
 from sooner.stream import Stream
 
@@ -175,7 +175,7 @@ def test_the_sequential_test_on_it_beats_a_fixed_time():
 
 def test_behind_the_last_checkpoint_series_are_read_on_at_the_last_distance():
     x, labels = wavy(20, 10)
-    model = Rocket.fit(x, labels, checkpoints=[2, 5, 8]).model
+    model = Rocket.fit(x, labels, evaluation_times=[2, 5, 8]).model
     scores = model.scores(wavy(20, 19, seed=1)[0])
     changed = 2 + (scores[:, 1:] != scores[:, :-1]).any(dim=2).any(dim=0).nonzero()[:, 0]
     assert changed.tolist() == [2, 5, 8, 11, 14, 17]
@@ -183,19 +183,19 @@ def test_behind_the_last_checkpoint_series_are_read_on_at_the_last_distance():
 
 def test_what_a_longer_series_brings_changes_nothing_before():
     x, labels = wavy(20, 10)
-    model = Rocket.fit(x, labels, checkpoints=[2, 5, 9]).model
+    model = Rocket.fit(x, labels, evaluation_times=[2, 5, 9]).model
     longer = torch.cat([x, torch.full((20, 5, 2), 7.0)], dim=1)
     assert torch.equal(
         model.scores(longer)[:, :12], torch.cat([model.scores(x), model.scores(x)[:, -1:].repeat(1, 2, 1)], 1)
     )
 
 
-@pytest.mark.parametrize("checkpoints", [[3], [2, 3, 7], 50])
-def test_live_equals_batch_far_behind_the_last_checkpoint_at_any_age(checkpoints):
+@pytest.mark.parametrize("times", [[3], [2, 3, 7], 50])
+def test_live_equals_batch_far_behind_the_last_checkpoint_at_any_age(times):
     x, labels = wavy(24, 8, channels=3)
     labels[::3] = 2
     # The last checkpoint has no series of class 1.
-    model = Rocket.fit(x, labels, torch.where(labels == 1, 4, 8), checkpoints=checkpoints, thresholds=1).model
+    model = Rocket.fit(x, labels, torch.where(labels == 1, 4, 8), evaluation_times=times, thresholds=1).model
     longer = wavy(3, 40, seed=1, channels=3)[0]
     batch, state = model.scores(longer), model.init(3)
     for t in range(20):
@@ -216,7 +216,7 @@ def test_evidence_that_comes_after_the_length_of_training_is_decided_upon():
         noise = 0.3 * torch.randn(len(labels), time, 1, generator=random)
         return noise + (started * (2.0 * labels - 1)[:, None])[..., None]
 
-    model = Rocket.fit(noisy(labels, torch.arange(60) % 13, 12), labels, checkpoints=[4, 8, 12]).model
+    model = Rocket.fit(noisy(labels, torch.arange(60) % 13, 12), labels, evaluation_times=[4, 8, 12]).model
     late, rule = noisy(labels[:10], torch.full((10,), 12), 40), MSPRT(3.5)
     assert not rule.decide(model.scores(late[:, :12])).crossed.any()
     decisions = rule.decide(model.scores(late))
@@ -254,7 +254,7 @@ def test_the_state_of_a_live_series_does_not_grow():
 def test_all_that_was_fitted_is_in_the_state_dict():
     x, labels = wavy(20, 40)
     model = Rocket.fit(x, labels).model
-    copy = Rocket((2,), 2, checkpoints=model.checkpoints, dilations=model.running.dilations)
+    copy = Rocket((2,), 2, evaluation_times=model.evaluation_times, dilations=model.running.dilations)
     copy.load_state_dict(model.state_dict())
     assert torch.equal(copy.eval().scores(x), model.scores(x))
 
@@ -270,7 +270,7 @@ def test_the_only_series_of_a_class_is_no_obstacle():
 
 def test_linear_fits_of_two_series_are_finite():
     linear = fit_linear(
-        np.array([[0.0], [1.0]]), np.array([0, 1]), classes=2, kinds=(1,), weights=np.ones(2), groups=np.arange(2)
+        np.array([[0.0], [1.0]]), np.array([0, 1]), classes=2, blocks=(1,), weights=np.ones(2), groups=np.arange(2)
     )
     assert np.isfinite(linear.left_out).all()
     assert np.isfinite(linear.weights).all()
@@ -279,7 +279,7 @@ def test_linear_fits_of_two_series_are_finite():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"checkpoints": [99]}, r"`checkpoints` must be in 1..10, got 99"),
+        ({"evaluation_times": [99]}, r"`evaluation_times` must be in 1..10, got 99"),
         ({"weights": [1.0]}, r"`weights` must be of shape \(20,\), got shape \(1,\)"),
         ({"weights": [-1.0] * 20}, r"`weights` must be at least 0 everywhere, got an entry of -1.0"),
         ({"weights": [0.0] * 20}, r"`weights` must be finite, not all of them zero, got a weight of zero for all"),

@@ -3,8 +3,8 @@
 import numpy as np
 
 from sooner.evaluate import class_errors, hitting_times
-from sooner.evaluate.bands import balanced_limits
-from sooner.evaluate.grouped import group_counts, group_limits
+from sooner.evaluate.group_intervals import group_counts, group_limits
+from sooner.evaluate.intervals import balanced_limits
 
 
 def decide(evaluation, threshold):

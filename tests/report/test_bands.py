@@ -6,7 +6,7 @@ from scipy import stats
 
 from sooner.errors import InvalidArgument
 from sooner.evaluate import class_errors
-from sooner.evaluate.bands import balanced_limits, exact_limits
+from sooner.evaluate.intervals import balanced_limits, exact_limits
 
 
 def test_exact_limits_are_those_of_the_binomial_test_and_of_class_errors():

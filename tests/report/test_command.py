@@ -15,7 +15,7 @@ def model(tmp_path_factory):
     from sooner.data import archives
 
     path = tmp_path_factory.mktemp("model") / "vowels.sooner"
-    EarlyClassifier().fit_series(archives.load("JapaneseVowels").train).save(path)
+    EarlyClassifier().fit(archives.load("JapaneseVowels").train).save(path)
     return path
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from sooner.errors import InvalidArgument
-from sooner.report.comparison import Comparison, Line, Table, Trajectories
-from sooner.report.comparison_page import comparison_page, write_comparison
+from sooner.report.comparison.contents import Comparison, Line, Table, Trajectories
+from sooner.report.comparison.page import comparison_page, write_comparison
 from sooner.report.page import Report
 from sooner.rules import MSPRT
 
@@ -157,7 +157,7 @@ def test_the_headline_is_the_thickest_on_top_and_alone_has_a_band(whole):
     np.testing.assert_array_equal(band["x"], [*TIMES, *TIMES[::-1]])
     sides = [*(headline.errors - headline.sem), *(headline.errors + headline.sem)[::-1]]
     np.testing.assert_allclose(band["y"], sides, rtol=1e-15)
-    assert "Band: one standard error" in page.locator("main").inner_text()
+    assert "The band is one standard error" in page.locator("main").inner_text()
 
 
 def test_a_single_point_has_its_standard_error_as_a_bar(whole):
@@ -339,7 +339,7 @@ def test_every_kind_of_line_has_a_page_and_a_figure(show, tmp_path, lines):
     assert page.locator("#curves .ytick").count() > 0
     banded = any(line.highlight == "headline" and line.band for line in lines)
     assert [trace["meta"] for trace in _drawn(page)].count("band") == banded
-    assert ("Band:" in page.locator("main").inner_text()) == banded
+    assert ("The band is" in page.locator("main").inner_text()) == banded
     assert page.noise == []
 
 

@@ -11,7 +11,7 @@ from sooner.errors import InvalidArgument
 from sooner.evaluate import balanced_error, sat_curve
 from sooner.report import Evaluation, findings, report_page, speed_accuracy, write_report
 from sooner.report.findings import Findings, to_draw
-from sooner.report.trajectories import KINDS, choose, leads
+from sooner.report.trajectories import CATEGORIES, choose, leads
 from sooner.rules import MSPRT, FixedTime, Patience
 from sooner.types import Decisions
 
@@ -71,7 +71,7 @@ def test_chosen_series_are_what_their_kind_says():
     decisions, truths = found.decisions, found.records.truths
     assert len({series for _, series in found.chosen}) == 24
     right = decisions.labels == truths
-    groups = [[series for name, series in found.chosen if name == kind] for kind in KINDS[:4]]
+    groups = [[series for name, series in found.chosen if name == kind] for kind in CATEGORIES[:4]]
     for group, good in zip(groups[:3], (True, True, False), strict=True):
         assert len(group) == 6
         assert (right[group] == good).all()
@@ -87,7 +87,7 @@ def test_where_a_kind_is_missing_others_are_chosen():
     chosen = choose(decisions, np.zeros(30, dtype=int))
     assert len(chosen) == 24
     assert len({series for _, series in chosen}) == 24
-    assert {kind for kind, _ in chosen} == {KINDS[0], KINDS[1], KINDS[4]}
+    assert {kind for kind, _ in chosen} == {CATEGORIES[0], CATEGORIES[1], CATEGORIES[4]}
 
 
 def test_a_report_is_a_page_and_four_figures(tmp_path):
@@ -131,7 +131,7 @@ def test_a_page_holds_no_address_that_a_browser_would_ask_for():
 
 def test_absent_classes_are_named():
     page = report_page(Evaluation(SCORES.repeat(1, 1, 2), [0, 1], 2.0, classes=["a", "b", "<c>", "d"]))
-    assert "Without a single series, and in no mean: &lt;c&gt;, d." in page
+    assert "Classes without series, which are in no mean: &lt;c&gt;, d." in page
 
 
 def test_settings_and_versions_are_in_the_table():
@@ -148,7 +148,7 @@ def test_settings_and_versions_are_in_the_table():
         ({"threshold": -1.0}, r"`threshold` must be at least 0, got -1\.0"),
         (
             {"threshold": np.eye(2, dtype=int)},
-            r"`threshold` must be a number, got array[^.]*\. A matrix of thresholds is no point of the curve",
+            r"`threshold` must be a number, got array[^.]*\. A matrix of thresholds is not a point of the curve",
         ),
         ({"threshold": 1.5, "rule": FixedTime}, r"`time` must be a whole number, got 1\.5"),
         ({"classes": ["a"]}, r"`classes` must be 2 names, as the scores have classes, got 1\."),
@@ -171,6 +171,6 @@ def test_an_evaluation_takes_tensors_that_learn():
 
 
 def test_beyond_the_most_records_the_page_says_so(monkeypatch):
-    assert "With so many series" not in report_page(_gaussian(50))
+    assert "Because there are many series" not in report_page(_gaussian(50))
     monkeypatch.setattr(findings, "MOST_STATES", 100)
-    assert "With so many series" in report_page(_gaussian(50))
+    assert "Because there are many series" in report_page(_gaussian(50))

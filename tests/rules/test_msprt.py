@@ -6,6 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sooner.errors import InvalidArgument
+from sooner.evaluate import sat_curve
 from sooner.rules import MSPRT, FixedTime, LogOdds, Patience, ProbabilityThreshold
 
 
@@ -110,3 +112,24 @@ def test_patience_wants_the_same_class_in_a_row():
     assert _as_tuples(Patience(3).decide(scores)) == [(0, 6, True)]
     assert _as_tuples(Patience(4).decide(scores)) == [(0, 6, False)]
     assert _as_tuples(Patience(2, MSPRT(2.0)).decide(scores)) == [(0, 6, False)]
+
+
+@pytest.mark.parametrize("rule", [MSPRT(1.0), MSPRT(np.ones((3, 3))), LogOdds(0.5), ProbabilityThreshold(0.7)])
+def test_scores_in_bfloat16_are_decided_live_as_in_a_batch_and_on_the_curve(rule):
+    scores = torch.randn(200, 5, 3, generator=torch.Generator().manual_seed(0)).mul(3).bfloat16()
+    stored = rule.decide(scores)
+    state, times = rule.init(200), np.zeros(200, dtype=np.int64)
+    for t in range(5):
+        state, fired, _ = rule.step(state, scores[:, t])
+        times[(times == 0) & (fired.numpy() | (t == 4))] = t + 1
+    assert stored.times.tolist() == times.tolist()
+    if isinstance(rule, MSPRT) and np.ndim(rule.threshold) == 0:
+        curve = sat_curve(scores, torch.arange(200) % 3)
+        for index in range(0, len(curve.thresholds), 37):
+            assert MSPRT(curve.thresholds[index]).decide(scores).times.mean() == pytest.approx(curve.mean_times[index])
+
+
+def test_a_curve_without_labels_is_refused_with_a_sentence():
+    with pytest.raises(InvalidArgument) as caught:
+        sat_curve(torch.zeros(2, 3, 2), None)
+    assert str(caught.value) == "`labels` must be known for every series, got None. Give one for each series."

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from sooner.data import Series, Standardizer
-from sooner.data.series import with_mask
 from sooner.errors import InvalidArgument
 from sooner.models import FrameClassifier, PrefixScorer, Recurrent
-from sooner.models.encoders import Identity
+from sooner.models.image.encoders import Identity
 from sooner.rules import MSPRT, FixedTime, Patience, ProbabilityThreshold
+from sooner.series import with_mask
 from sooner.stream import Decision, Fleet, Stream
 
 UP, DOWN = [2.0, 0.0], [0.0, 2.0]
@@ -200,7 +200,7 @@ def test_a_step_over_all_open_series_copies_no_row():
         (
             {"b": [3e38, 3e38]},
             "`scores` must be finite, got [inf, inf] from observations['b'] at time 2. "
-            "Look for an overflow in the model or in what it was given.",
+            "Check for an overflow in the model or in its input.",
         ),
     ],
     ids=lambda value: None if isinstance(value, str) else str(next(iter(value))),
@@ -344,7 +344,7 @@ def test_the_bytes_of_a_stream_are_those_of_its_tensors():
         ),
         (
             lambda: fleet_of(at_end="guess"),
-            "`at_end` must be one of 'abstain', 'force', got 'guess'. None of them is close to what came.",
+            "`at_end` must be one of 'abstain', 'force', got 'guess'. No close match.",
         ),
         (
             lambda: fleet_of(deadline=0),

@@ -1,5 +1,7 @@
 """Live equals batch: for every model with every rule, whatever the order in which observations arrive."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from sooner import checks
 from sooner.errors import InvalidArgument
 from sooner.models import Recurrent
-from sooner.rules import MSPRT, FixedTime, LogOdds, Patience, ProbabilityThreshold, ThresholdRule, leader
+from sooner.rules import MSPRT, FixedTime, Halting, LogOdds, Patience, ProbabilityThreshold, Rule, ThresholdRule, leader
 from sooner.stream import Decision, Fleet, Stream
 from sooner.types import Decisions
 
@@ -19,6 +21,7 @@ with torch.random.fork_rng(devices=[]):
     WANDERER = Recurrent((3,), 4, hidden=5, order=2).eval()
     SMALL = Recurrent((2,), 3, hidden=4, order=1).eval()
 RULES = [rule for rule in checks.rules() if type(rule).__module__.startswith("sooner.")]
+HALTS = next(model for model in MODELS if model.halts)
 SERIES, TIME = 6, 7
 
 
@@ -28,21 +31,22 @@ def case(model, seed):
     return x, torch.randint(1, TIME + 1, (SERIES,), generator=random), torch.randn(model.classes, generator=random)
 
 
-def between(kind, scores):
+def between(kind, scores, halting=None):
     """The rule of that kind whose threshold lies in the widest gap of the middle half, so that rounding decides nothing."""
-    values = kind.statistic(scores).flatten().double().unique()
+    values = kind.statistic_with(scores, halting).flatten().double().unique()
     values = values[len(values) // 4 : max(3 * len(values) // 4, len(values) // 4 + 2)]
     widest = int(values.diff().argmax())
     return kind.at(float(values[widest : widest + 2].mean()))
 
 
-def rules_for(model, scores):
+def rules_for(model, scores, halting):
     examples = [
         rule for rule in RULES if not isinstance(rule, MSPRT) or np.ndim(rule.threshold) == 0 or model.classes == 4
     ]
+    examples = [rule for rule in examples if model.halts or not isinstance(rule, Halting)]
     kinds = {type(rule) for rule in examples if isinstance(rule, ThresholdRule)} - {FixedTime}
-    middle = [between(kind, scores) for kind in sorted(kinds, key=lambda kind: kind.__name__)]
-    return [*examples, *middle, Patience(2, middle[0])]
+    middle = [between(kind, scores, halting) for kind in sorted(kinds, key=lambda kind: kind.__name__)]
+    return [*examples, *middle, *(Patience(2, rule) for rule in middle)]
 
 
 def folded(fleet, x, lengths, seed):
@@ -71,12 +75,49 @@ def test_a_fleet_decides_what_the_batch_decides(place):
     model = MODELS[place]
     x, lengths, offset = case(model, place)
     with torch.no_grad():
-        scores = model.scores(x, lengths)
-    for seed, rule in enumerate(rules_for(model, scores)):
+        scores, halting = model.scores_and_halting(x, lengths)
+    for seed, rule in enumerate(rules_for(model, scores, halting)):
         given_offset = offset if seed % 2 else None
-        expected = rule.decide(scores if given_offset is None else scores + offset, lengths)
+        expected = rule.decide(scores if given_offset is None else scores + offset, lengths, halting=halting)
         live = folded(Fleet(model, rule, offset=given_offset), x, lengths, seed)
         assert as_decisions(live) == expected, rule
+
+
+@pytest.mark.parametrize("rule", [Halting(0.5), Patience(2, Halting(0.5))], ids=str)
+def test_a_model_without_a_halting_probability_cannot_be_stopped_by_it(rule):
+    said = r"`halting` must be the model's own halting statistic, got None\. Only a model that says when to stop"
+    with pytest.raises(InvalidArgument, match=said):
+        Fleet(SMALL, rule)
+    live = Stream(SMALL, MSPRT(2.0))
+    with pytest.raises(InvalidArgument, match=said):
+        live.rule = rule
+    assert live.rule == MSPRT(2.0)
+
+
+@dataclass(frozen=True)
+class NotBefore(Rule):
+    """A rule from outside, which knows of scores alone."""
+
+    rule: Rule
+
+    @classmethod
+    def examples(cls):
+        return iter(())
+
+    def step(self, state, scores):
+        return self.rule.step(state, scores)
+
+
+def test_a_rule_that_was_written_for_scores_alone_still_works_on_every_model():
+    model = HALTS
+    x, lengths, _ = case(model, 6)
+    with torch.no_grad():
+        scores, halting = model.scores_and_halting(x, lengths)
+    rule = NotBefore(between(MSPRT, scores))
+    live = folded(Fleet(model, rule), x, lengths, 6)
+    assert as_decisions(live) == rule.decide(scores, lengths, halting=halting) == rule.rule.decide(scores, lengths)
+    with pytest.raises(InvalidArgument, match="`halting` must be the model's own halting statistic"):
+        Fleet(model, NotBefore(Halting(0.5)))
 
 
 @pytest.mark.parametrize("rule", [MSPRT, LogOdds, FixedTime(4), Patience(2)], ids=str)
@@ -213,19 +254,20 @@ def test_whatever_is_done_series_do_not_know_of_each_other(rule, doings):
     assert fleet.finish_all() == {key: plain.finish(key) for key in list(plain.open)}
 
 
-@pytest.mark.parametrize("model", [MODELS[2], MODELS[9], MODELS[-1]], ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("model", [MODELS[2], MODELS[9], MODELS[-1], HALTS], ids=lambda model: type(model).__name__)
 def test_a_stream_decides_what_the_batch_decides(model):
     x, lengths, _ = case(model, 5)
     with torch.no_grad():
-        scores = model.scores(x, lengths)
-    for rule in (between(MSPRT, scores), Patience(3), FixedTime(4)):
+        scores, halting = model.scores_and_halting(x, lengths)
+    own = [between(Halting, scores, halting)] if model.halts else []
+    for rule in (between(MSPRT, scores), Patience(3), FixedTime(4), *own):
         live = []
         for series, length in zip(x, lengths.tolist(), strict=True):
             stream = Stream(model, rule)
             early = [decision for now in series[:length] if not stream.decision and (decision := stream.update(now))]
             live.append(early[0] if early else stream.finish())
             assert live[-1] == stream.decision == stream.finish()
-        assert as_decisions(live) == rule.decide(scores, lengths)
+        assert as_decisions(live) == rule.decide(scores, lengths, halting=halting)
 
 
 def test_ten_thousand_series_are_decided_as_one_batch_of_them():

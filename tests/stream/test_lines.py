@@ -5,11 +5,11 @@ import json
 import pytest
 import torch
 
-from sooner.data.series import with_mask
 from sooner.errors import InvalidArgument
 from sooner.models import FrameClassifier
-from sooner.models.encoders import Identity
+from sooner.models.image.encoders import Identity
 from sooner.rules import MSPRT
+from sooner.series import with_mask
 from sooner.stream import Fleet, decisions_of
 
 

@@ -172,7 +172,7 @@ def test_a_snapshot_of_another_model_is_refused():
 
 def test_a_prefix_scorer_is_known_by_its_calibrations():
     x, y = torch.randn(12, 4, 2, generator=torch.Generator().manual_seed(0)), np.arange(12) % 2
-    fits = [PrefixScorer((2,), 2, checkpoints=[2]).fit(x * scale, y).eval() for scale in (1.0, 1.0, 0.5)]
+    fits = [PrefixScorer((2,), 2, evaluation_times=[2]).fit(x * scale, y).eval() for scale in (1.0, 1.0, 0.5)]
     fits[2].fit(x[:, :, [1, 0]] + 0.3 * x**2, y)
     fleet = Fleet(fits[0], MSPRT(9.0))
     fleet.update({"a": x[0, 0]})

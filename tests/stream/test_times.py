@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from sooner.data import tables
+from sooner.data.tables import reading as tables
 from sooner.errors import InvalidArgument
 from sooner.models import FrameClassifier
-from sooner.models.encoders import Identity
+from sooner.models.image.encoders import Identity
 from sooner.rules import MSPRT
 from sooner.stream import Fleet, Stream
 from sooner.stream.times import tick_of

@@ -1,4 +1,4 @@
-"""Whether this CPU can be trusted with products in bfloat16."""
+"""Detection of CPUs on which products in bfloat16 fail."""
 
 from sooner.bfloat16.probe import Support as Support
 from sooner.bfloat16.probe import bfloat16_support as bfloat16_support

@@ -1,8 +1,8 @@
 """The trial of bfloat16, in a child process: some virtual machines report AMX and kill the process that uses it.
 
-A child that dies or disagrees with float32 means that bfloat16 is not used. A second child then tries the instruction set
+If the child is killed or its results differ from float32, bfloat16 is not used. A second child then tries the instruction set
 below AMX. oneDNN reads that choice once, at the first product of a process (torch 2.13: setting the variable after a
-product in float32 changes nothing), so a process that has begun cannot be helped any more: it is told which variable to set.
+product in float32 has no effect), so it cannot be changed in a running process: the message names the variable to set.
 """
 
 import functools
@@ -37,11 +37,11 @@ _FAULTS = {getattr(signal, name, None) for name in ("SIGILL", "SIGSEGV", "SIGBUS
 
 @dataclass(frozen=True)
 class Support:
-    """What the trial of bfloat16 on this CPU has shown.
+    """The result of the trial of bfloat16 on this CPU.
 
     Args:
         works: whether bfloat16 may be used in this process.
-        fault: what the trial did instead of agreeing with float32.
+        fault: how the trial failed.
         remedy: environment variable with which it works, or empty.
     """
 
@@ -50,7 +50,7 @@ class Support:
     remedy: str = ""
 
     def __str__(self) -> str:
-        """What happened and what helps, in one or two sentences.
+        """The result and the remedy, in one or two sentences.
 
         >>> print(Support(False, "was killed by SIGILL", "ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16"))
         A trial of bfloat16 on this CPU was killed by SIGILL. It works with ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in the \
@@ -63,7 +63,7 @@ environment before Python starts.
 
 
 class _Trial(NamedTuple):
-    """Whether a child got through, what it did otherwise, and whether it would do so again."""
+    """Whether a child succeeded, how it failed, and whether the result is reproducible."""
 
     works: bool
     fault: str = ""
@@ -74,8 +74,8 @@ class _Trial(NamedTuple):
 def bfloat16_support() -> Support:
     """Whether products in bfloat16 work on this CPU.
 
-    The first call on a machine takes some seconds. The answer is kept in the user's cache, by CPU, system, version of torch
-    and oneDNN's instruction set, and within a process it stays what it was.
+    The first call on a machine takes some seconds. The result is cached in the user's cache folder, with CPU, system, version of
+    torch and oneDNN's instruction set as the cache key, and in the process.
     """
     identity = _identity()
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
@@ -100,8 +100,8 @@ def refuse_bfloat16(module: "nn.Module", name: str) -> None:
     """Refuse a module with bfloat16 weights on a CPU where bfloat16 does not work.
 
     Args:
-        module: whatever is about to be run.
-        name: of the argument it came in by.
+        module: the module to run.
+        name: the argument in the error.
     """
     import torch
 
@@ -112,7 +112,7 @@ def refuse_bfloat16(module: "nn.Module", name: str) -> None:
 
 
 def _probed() -> tuple[Support, bool]:
-    """What one or two children have shown, and whether they would show it again."""
+    """The result of one or two trials, and whether it is reproducible."""
     first = _tried({})
     if first.works:
         return Support(True), True
@@ -150,7 +150,7 @@ def _signal_name(number: int) -> str:
 
 
 def _identity() -> dict[str, Any]:
-    """What the answer depends on. The system is part of it because a kernel or a hypervisor decides what traps."""
+    """The cache key. It includes the system, because a kernel or a hypervisor decides which instructions trap."""
     return {
         "format": _FORMAT,
         "cpu": _cpu(),
@@ -161,7 +161,7 @@ def _identity() -> dict[str, Any]:
 
 
 def _cpu() -> list[str]:
-    """Model and flags of the first processor where Linux tells them, or else what Python knows."""
+    """Model and flags of the first processor on Linux, otherwise the values from `platform`."""
     try:
         first = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]
     except OSError:
@@ -173,7 +173,7 @@ def _cpu() -> list[str]:
 
 
 def _read(file: Path, identity: Mapping[str, Any]) -> Support | None:
-    """What is known; a file that is missing, damaged or about something else is as good as none."""
+    """The cached result, or None if the file is missing, damaged or has another key."""
     try:
         kept = json.loads(file.read_text(encoding="utf-8"))
         support = kept["support"]
@@ -192,7 +192,7 @@ def _write(file: Path, identity: Mapping[str, Any], found: Support) -> None:
 
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
-    """One trial at a time on a machine: workers that start together wait for the first one's answer."""
+    """Run one trial at a time on a machine: workers that start together wait for the first one's result."""
     with ExitStack() as stack:
         with suppress(
             OSError, NotImplementedError

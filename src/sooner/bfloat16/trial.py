@@ -1,4 +1,4 @@
-"""The program of the child process: products in bfloat16, forward and backward as training does them, against float32.
+"""The program of the child process: products in bfloat16, forward and backward, compared with float32.
 
 It is run by its path and imports nothing of sooner, so that it works wherever torch does.
 """

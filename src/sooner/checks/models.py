@@ -10,7 +10,7 @@ from sooner.checks.discovery import concrete_subclasses
 from sooner.errors import LawBroken
 from sooner.inputs import as_whole
 from sooner.models import Model
-from sooner.types import Lengths, Observations, Scores
+from sooner.types import Lengths, LiveState, Observations, Scores, StepScores
 
 TOLERANCE = 1e-5
 
@@ -59,22 +59,28 @@ def models() -> Iterator[Model]:
 
 
 def windows_have_their_shape(model: Model, case: ModelCase) -> str | None:
-    """Logits come as T-N windows of N+1 positions, or as one window of T positions where T <= N or memory is full."""
+    """Logits come as T-N windows of N+1 positions, or as one window of T positions where T <= N or memory is full.
+
+    A halting probability comes with them exactly where the model says that it `halts`, one for each time.
+    """
     batch, time = case.observations.shape[:2]
     positions = time if model.order is None else min(model.order + 1, time)
     with torch.no_grad():
-        shape = tuple(model(case.observations, case.lengths).logits.shape)
-    expected = (batch, time - positions + 1, positions, model.classes)
+        windows = model(case.observations, case.lengths)
+    shape, expected = tuple(windows.logits.shape), (batch, time - positions + 1, positions, model.classes)
+    own, promised = None if windows.halting is None else tuple(windows.halting.shape), (batch, time)
+    if own != (promised if model.halts else None):
+        return f"a halting probability of shape {own} where `halts` is {model.halts}"
     return None if shape == expected else f"logits of shape {shape} instead of {expected}"
 
 
 def live_equals_batch(model: Model, case: ModelCase) -> str | None:
     """Folding `init` and `step` over live series gives the scores of the batch."""
     with torch.no_grad():
-        batch = model.scores(case.observations, case.lengths)
+        batch = _said(model, case.observations, case.lengths)
         state, live = model.init(len(batch)), []
         for observation in case.observations.unbind(dim=1):
-            state, scores, _ = model.step(state, observation)
+            state, scores = _stepped(model, state, observation)
             live.append(scores)
     return _difference("live", torch.stack(live, dim=1), "in batch", batch, case.lengths)
 
@@ -83,22 +89,22 @@ def live_series_do_not_know_of_each_other(model: Model, case: ModelCase) -> str 
     """Live series may start at different times and leave when they like; their scores are those of the batch."""
     half = len(case.observations) // 2
     with torch.no_grad():
-        batch = model.scores(case.observations)
+        batch = _said(model, case.observations)
         state = model.init(half)
         early = []
         for observation in case.observations[:half].unbind(dim=1)[:1]:
-            state, scores, _ = model.step(state, observation)
+            state, scores = _stepped(model, state, observation)
             early.append(scores)
         joined = tuple(torch.cat(parts) for parts in zip(state, model.init(half), strict=True))
         for t in range(case.observations.shape[1] - 1):
             now = torch.cat([case.observations[:half, t + 1], case.observations[half : 2 * half, t]])
-            joined, scores, _ = model.step(joined, now)
+            joined, scores = _stepped(model, joined, now)
             expected = torch.cat([batch[:half, t + 1], batch[half : 2 * half, t]])
             evidence = _difference(f"live at step {t}", scores[:, None], "in batch", expected[:, None], None)
             if evidence is not None:
                 return evidence
         late = tuple(part[half:] for part in joined)
-        scores = model.step(late, case.observations[half : 2 * half, -1]).scores
+        _, scores = _stepped(model, late, case.observations[half : 2 * half, -1])
     return _difference("after others left", scores[:, None], "in batch", batch[half : 2 * half, -1:], None)
 
 
@@ -106,11 +112,11 @@ def no_peeking(model: Model, case: ModelCase) -> str | None:
     """Changing what comes after time t leaves the scores up to t alone."""
     time = case.observations.shape[1]
     with torch.no_grad():
-        before = model.scores(case.observations)
+        before = _said(model, case.observations)
         for t in range(1, time):
             changed = case.observations.clone()
             changed[:, t:] = -changed[:, t:] + 0.5
-            after = model.scores(changed)
+            after = _said(model, changed)
             evidence = _difference(f"with another future after {t}", after[:, :t], "before", before[:, :t], None)
             if evidence is not None:
                 return evidence
@@ -122,12 +128,12 @@ def padding_is_inert(model: Model, case: ModelCase) -> str | None:
     padding = torch.arange(case.observations.shape[1]) >= case.lengths[:, None]
     padding = padding.reshape(*padding.shape, *(1 for _ in model.features))
     with torch.no_grad():
-        clean = model.scores(case.observations, case.lengths)
-        padded = model.scores(torch.where(padding, torch.nan, case.observations), case.lengths)
+        clean = _said(model, case.observations, case.lengths)
+        padded = _said(model, torch.where(padding, torch.nan, case.observations), case.lengths)
         evidence = _difference("with NaN as padding", padded, "without", clean, case.lengths)
         for row in range(len(clean)):
             length = int(case.lengths[row])
-            alone = model.scores(case.observations[row : row + 1, :length])
+            alone = _said(model, case.observations[row : row + 1, :length])
             name = f"in a batch of its own length {length}"
             evidence = evidence or _difference(name, alone, "padded", clean[row : row + 1, :length], None)
     return evidence
@@ -170,6 +176,18 @@ def _case(model: Model, seed: int) -> ModelCase:
     batch, time = 6, (9, 1, 3, 6)[seed % 4]
     observations = torch.randn(batch, time, *model.features, generator=generator)
     return ModelCase(observations, torch.randint(1, time + 1, (batch,), generator=generator), seed)
+
+
+def _said(model: Model, observations: Observations, lengths: Lengths | None = None) -> Scores:
+    """The scores of the batch; the halting probability of a model that has one is the last column, under the same laws."""
+    scores, halting = model.scores_and_halting(observations, lengths)
+    return scores if halting is None else torch.cat([scores, halting[..., None]], dim=-1)
+
+
+def _stepped(model: Model, state: LiveState, observation: Tensor) -> tuple[LiveState, StepScores]:
+    """The same live: the new state and what is said of the newest observation."""
+    state, scores, halting = model.step(state, observation)
+    return state, scores if halting is None else torch.cat([scores, halting[:, None]], dim=-1)
 
 
 def _difference(one: str, first: Scores, other: str, second: Scores, lengths: Tensor | None) -> str | None:

@@ -10,15 +10,29 @@ from sooner.checks.discovery import concrete_subclasses
 from sooner.errors import LawBroken
 from sooner.inputs import as_whole
 from sooner.rules import Rule, ThresholdRule, leader
-from sooner.types import Decisions, Lengths, Scores
+from sooner.types import Decisions, Lengths, Scores, Statistic
 
 
 class Case(NamedTuple):
-    """Scores on which a law is tried. They are multiples of 1/8, so that shifting them by whole numbers is exact."""
+    """Scores on which a law is tried. They are multiples of 1/8, so that shifting them by whole numbers is exact.
+
+    Beside them a halting probability, as some models have one; `decide` gives it to rules that read it.
+    """
 
     scores: Scores
     lengths: Lengths
     seed: int
+    halting: Statistic
+
+    def decide(self, rule: Rule) -> Decisions:
+        """What a rule makes of the case in batch."""
+        if type(rule).step_with is Rule.step_with:
+            return rule.decide(self.scores, self.lengths)
+        return rule.decide(self.scores, self.lengths, halting=self.halting)
+
+    def rows(self, rows: torch.Tensor) -> "Case":
+        """The series at these indices."""
+        return Case(self.scores[rows], self.lengths[rows], self.seed, self.halting[rows])
 
 
 RuleLaw = Callable[[Rule, Case], str | None]
@@ -52,7 +66,7 @@ def rules() -> Iterator[Rule]:
 
 def decisions_are_well_formed(rule: Rule, case: Case) -> str | None:
     """Times lie in 1..length, and a decision that was not crossed stands at the end and names its leader."""
-    decisions = rule.decide(case.scores, case.lengths)
+    decisions = case.decide(rule)
     lengths = case.lengths.numpy()
     if not ((decisions.times >= 1) & (decisions.times <= lengths)).all():
         return f"times {decisions.times.tolist()} outside of 1..{lengths.tolist()}"
@@ -67,25 +81,29 @@ def decisions_are_well_formed(rule: Rule, case: Case) -> str | None:
 
 def stream_equals_batch(rule: Rule, case: Case) -> str | None:
     """Folding `init` and `step` over one live series at a time gives what `decide` gives for the batch."""
-    live = [_decide_live(rule, scores[:length]) for scores, length in zip(case.scores, case.lengths, strict=True)]
-    return _difference("live", _concatenate(live), "in batch", rule.decide(case.scores, case.lengths))
+    rows = zip(case.scores, case.halting, case.lengths, strict=True)
+    live = [_decide_live(rule, scores[:length], halting[:length]) for scores, halting, length in rows]
+    return _difference("live", _concatenate(live), "in batch", case.decide(rule))
 
 
 def series_do_not_know_of_each_other(rule: Rule, case: Case) -> str | None:
     """Reordering the series of a batch, or leaving half of them out, changes nothing for the others."""
     half = torch.randperm(len(case.scores), generator=torch.Generator().manual_seed(case.seed))[::2]
-    apart = rule.decide(case.scores[half], case.lengths[half])
-    return _difference("in half the batch", apart, "in the whole", _rows(rule.decide(*case[:2]), half.numpy()))
+    apart = case.rows(half).decide(rule)
+    return _difference("in half the batch", apart, "in the whole", _rows(case.decide(rule), half.numpy()))
 
 
 def no_peeking(rule: Rule, case: Case) -> str | None:
     """What comes after a crossed decision cannot change it."""
-    before = rule.decide(case.scores, case.lengths)
+    before = case.decide(rule)
     future = torch.arange(case.scores.shape[1]) >= torch.as_tensor(before.times)[:, None]
-    other = 3 * torch.randn(
-        case.scores.shape, generator=torch.Generator().manual_seed(case.seed), dtype=case.scores.dtype
+    generator = torch.Generator().manual_seed(case.seed)
+    scores = 3 * torch.randn(case.scores.shape, generator=generator, dtype=case.scores.dtype)
+    halting = torch.rand(case.halting.shape, generator=generator, dtype=case.halting.dtype)
+    other = case._replace(
+        scores=torch.where(future[..., None], scores, case.scores), halting=torch.where(future, halting, case.halting)
     )
-    after = rule.decide(torch.where(future[..., None], other, case.scores), case.lengths)
+    after = other.decide(rule)
     crossed = np.flatnonzero(before.crossed)
     return _difference("with another future", _rows(after, crossed), "before", _rows(before, crossed))
 
@@ -93,8 +111,9 @@ def no_peeking(rule: Rule, case: Case) -> str | None:
 def padding_is_inert(rule: Rule, case: Case) -> str | None:
     """What lies beyond a series' own length, even NaN, cannot change its decision."""
     padding = torch.arange(case.scores.shape[1]) >= case.lengths[:, None]
-    padded = rule.decide(torch.where(padding[..., None], torch.nan, case.scores), case.lengths)
-    return _difference("with NaN as padding", padded, "without", rule.decide(case.scores, case.lengths))
+    scores = torch.where(padding[..., None], torch.nan, case.scores)
+    padded = case._replace(scores=scores, halting=torch.where(padding, torch.nan, case.halting)).decide(rule)
+    return _difference("with NaN as padding", padded, "without", case.decide(rule))
 
 
 def relabelling_permutes(rule: Rule, case: Case) -> str | None:
@@ -103,25 +122,26 @@ def relabelling_permutes(rule: Rule, case: Case) -> str | None:
         case.scores
     )
     order = torch.randperm(scores.shape[2], generator=torch.Generator().manual_seed(case.seed))
-    permuted = rule.relabel(order.tolist()).decide(scores[..., order], case.lengths)
+    permuted = case._replace(scores=scores[..., order]).decide(rule.relabel(order.tolist()))
     renamed = Decisions(order.numpy()[permuted.labels], permuted.times, permuted.crossed)
-    return _difference("after relabelling", renamed, "before", rule.decide(scores, case.lengths))
+    return _difference("after relabelling", renamed, "before", case._replace(scores=scores).decide(rule))
 
 
 def shared_terms_cancel(rule: Rule, case: Case) -> str | None:
     """A term added to all classes alike, another one for every series and time, changes nothing."""
     shift = torch.randint(-8, 9, case.scores.shape[:2], generator=torch.Generator().manual_seed(case.seed))
-    shifted = rule.decide(case.scores + shift[..., None], case.lengths)
-    return _difference("after the shift", shifted, "before", rule.decide(case.scores, case.lengths))
+    shifted = case._replace(scores=case.scores + shift[..., None]).decide(rule)
+    return _difference("after the shift", shifted, "before", case.decide(rule))
 
 
 def higher_thresholds_never_stop_earlier(rule: Rule, case: Case) -> str | None:
     """For a family of threshold rules: along its thresholds, stopping times never fall."""
     if not isinstance(rule, ThresholdRule):
         return None
-    values = torch.sort(rule.statistic(case.scores).flatten()).values[:: max(1, case.scores.shape[1] // 2)]
+    statistic = rule.statistic_with(case.scores, case.halting)
+    values = torch.sort(statistic.flatten()).values[:: max(1, case.scores.shape[1] // 2)]
     family = [type(rule).at(float(value)) for value in values]
-    times = np.stack([member.decide(case.scores, case.lengths).times for member in family])
+    times = np.stack([case.decide(member).times for member in family])
     return None if (np.diff(times, axis=0) >= 0).all() else f"times {times.tolist()} at thresholds {values.tolist()}"
 
 
@@ -146,13 +166,15 @@ def _case(classes: int, seed: int) -> Case:
     steps = torch.randint(-8, 9, (batch, time, classes), generator=generator, dtype=torch.int64) / 8.0
     # Every third case is coarse, so that scores tie.
     scores = steps.double().cumsum(dim=1).round(decimals=0 if seed % 3 == 0 else 3)
-    return Case(scores, torch.randint(1, time + 1, (batch,), generator=generator), seed)
+    lengths = torch.randint(1, time + 1, (batch,), generator=generator)
+    halting = torch.randint(0, 9, (batch, time), generator=generator, dtype=torch.int64) / 8.0
+    return Case(scores, lengths, seed, halting.double())
 
 
-def _decide_live(rule: Rule, scores: torch.Tensor) -> Decisions:
+def _decide_live(rule: Rule, scores: torch.Tensor, halting: torch.Tensor) -> Decisions:
     state = rule.init(1)
     for t, now in enumerate(scores, start=1):
-        state, fired, labels = rule.step(state, now[None])
+        state, fired, labels = rule.step_with(state, now[None], halting[t - 1 : t])
         if bool(fired[0]):
             return Decisions(labels.numpy(), np.array([t]), np.array([True]))
     return Decisions(leader(scores[-1:]).numpy(), np.array([len(scores)]), np.array([False]))

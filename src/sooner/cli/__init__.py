@@ -15,7 +15,7 @@ from sooner.errors import FilesFailed, NearChance, PrecisionChanged, SoonerError
 
 app = typer.Typer(
     name="sooner",
-    help="Names the class of a series as early as the evidence allows.",
+    help="Early classification of time series, with a speed-accuracy trade-off that is set after training.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -25,7 +25,7 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run the command line; what sooner raises on purpose becomes one sentence and exit code 2, or 1 where most is done."""
+    """Run the command line; errors of sooner are printed as one sentence, with exit code 2, or 1 if only some files failed."""
     warnings.showwarning = _show_warning
     try:
         app()
@@ -38,17 +38,17 @@ def main() -> None:
 _usual = warnings.showwarning
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **rest: Any) -> None:
-    """One sentence for what sooner warns of; where in the code it was raised is of no use here."""
+def _show_warning(message: Warning | str, category: type[Warning], *location: Any, **rest: Any) -> None:
+    """Print a warning of sooner as one sentence, without the place in the code."""
     said = message.finding if isinstance(message, NearChance) else str(message)
     if issubclass(category, PrecisionChanged | NearChance):
         Console(stderr=True).print(Text.assemble(("warning: ", "bold yellow"), said), soft_wrap=True)
     else:
-        _usual(message, category, *place, **rest)
+        _usual(message, category, *location, **rest)
 
 
 @app.callback(invoke_without_command=True)
-def _root(show: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False) -> None:
+def _root(show: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
     if show:
         typer.echo(f"sooner {version('sooner')}")
         raise typer.Exit

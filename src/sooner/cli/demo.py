@@ -1,7 +1,7 @@
 """`sooner demo`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -10,10 +10,8 @@ from rich.markup import escape
 from sooner.cli.evaluate import evaluation_of
 from sooner.cli.options import AsJson, Quiet, Seed
 from sooner.cli.screen import Screen
-from sooner.data import Series, digits
+from sooner.data import digits
 from sooner.estimator import EarlyClassifier
-from sooner.evaluate import sat_curve
-from sooner.evaluate.achieved import achieved
 from sooner.extras import refuse_missing
 from sooner.report import write_report
 from sooner.rules import FixedTime
@@ -23,40 +21,42 @@ TIMES = (2, 4, 6, 8, 10, 12)
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the model and the report.")] = Path("demo"),
-    max_epochs: Annotated[int, typer.Option(min=1, help="Passes over the data for LSTM-s, at most.")] = 40,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output folder for the model and the report.")] = Path(
+        "demo"
+    ),
+    max_epochs: Annotated[int, typer.Option(min=1, help="Maximum number of epochs for LSTM-s.")] = 40,
     seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Train on real data, and show error against time.
 
-    Handwritten digits of which four more pixels are revealed in each of 16 frames. The sequential test decides each digit
-    when its evidence suffices; the fixed-time test on the same scores decides all of them at once; LSTM-s is a recurrent
-    network with the ranking loss of Ma, Sigal and Sclaroff (2016). All numbers are of digits that none of them has seen.
+    The data are handwritten digits, of which each of 16 frames reveals four more pixels. The sequential test decides each
+    digit as soon as the evidence suffices. The fixed-time test on the same scores decides all digits at the same time. LSTM-s is
+    a recurrent network with the ranking loss of Ma, Sigal and Sclaroff (2016). All numbers are from a separate test set.
     """
     screen = Screen(as_json=as_json, quiet=quiet)
     refuse_missing("report", "demo", "drawn with plotly")
     train, validation, test = digits.load(seed)
     with screen.status(f"fitting {len(train):,} digits"):
-        clf = EarlyClassifier(random_state=seed).fit_series(train)
-        found = clf.choose_threshold(*_in_aeon(validation), max_error=0.1)
+        clf = EarlyClassifier(random_state=seed).fit(train)
+        found = clf.choose_threshold(validation, max_error=0.1)
     with screen.status("training LSTM-s beside it"):
         rival = EarlyClassifier(
             "lstm", loss={"multiplet": 1.0, "ranking_score": 0.1}, max_epochs=max_epochs, random_state=seed
-        ).fit_series(train)
-    scores, lengths = clf.scores_of_series(test.observations, test.lengths)
+        ).fit(train)
+    scored = clf.judged(test)
     curves = {
-        "sequential test": sat_curve(scores, test.labels),
-        "fixed-time test": sat_curve(scores, test.labels, rule=FixedTime),
-        "LSTM-s": sat_curve(rival.scores_of_series(test.observations, test.lengths).scores, test.labels),
+        "sequential test": clf.speed_accuracy(scored),
+        "fixed-time test": clf.speed_accuracy_of(FixedTime, scored),
+        "LSTM-s": rival.speed_accuracy(test),
     }
     title, beside = "Digits, revealed a few pixels at a time", {"LSTM-s": curves["LSTM-s"]}
-    report = write_report(out, evaluation_of(clf, scores, test.labels, lengths, title=title, beside=beside))
+    report = write_report(out, evaluation_of(clf, scored, title=title, beside=beside))
     clf.save(out / "digits.sooner")
     _print(screen, curves, len(test))
-    reached = achieved(clf.rule_, scores, test.labels, lengths=lengths)
-    screen.result(f"Threshold {clf.threshold:.3f}, chosen for an error of at most 10 % on {found.series} other digits:")
+    reached = clf.evaluate(scored)
+    screen.result(f"Threshold {clf.threshold:.3f}, chosen for an error of at most 10% on {found.series} other digits:")
     screen.result(f"  {reached}")
     screen.result(
         f"Model:  [bold]{escape(str(out / 'digits.sooner'))}[/]  (sooner threshold, sooner evaluate, sooner bench)"
@@ -82,7 +82,3 @@ def _print(screen: Screen, curves: dict[str, SATCurve], series: int) -> None:
 def _errors(curve: SATCurve) -> list[float]:
     errors: list[float] = np.asarray(curve.error_at(TIMES)).tolist()
     return errors
-
-
-def _in_aeon(series: Series) -> tuple[Any, Any]:
-    return series.observations.transpose(1, 2), series.names(series.labels)

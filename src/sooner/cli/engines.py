@@ -1,4 +1,4 @@
-"""What verbs that can work on a cluster ask for in the same words."""
+"""Options of the commands that can run on a cluster."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,14 +7,16 @@ from typing import Annotated, Literal, TypeAlias
 import typer
 
 from sooner.errors import InvalidArgument
-from sooner.settings import Settings, changed
+from sooner.train.settings import Settings, changed
 
 _CLUSTER = "On a cluster"
 
 Engine: TypeAlias = Annotated[
     Literal["local", "ray"] | None,
     typer.Option(
-        "--engine", help="`ray` shares the work on a cluster: the extra `sooner[ray]`.", rich_help_panel=_CLUSTER
+        "--engine",
+        help="`ray` runs on a Ray cluster (extra `sooner[ray]`). Default: `local`.",
+        rich_help_panel=_CLUSTER,
     ),
 ]
 Address: TypeAlias = Annotated[
@@ -27,32 +29,32 @@ Address: TypeAlias = Annotated[
 ]
 Workers: TypeAlias = Annotated[
     int | None,
-    typer.Option("--workers", min=1, help="Processes that share the work, each with a core.", rich_help_panel=_CLUSTER),
+    typer.Option("--workers", min=1, help="Number of worker processes, with one core each.", rich_help_panel=_CLUSTER),
 ]
 
 
 @contextmanager
 def cluster(engine: str, workers: int | None, address: str | None) -> Iterator[None]:
-    """The cluster at an address, as long as it is needed; without an address, whoever needs one starts it."""
+    """Connect to the cluster at an address; without an address, a local cluster is started where it is needed."""
     refuse_alone(engine, workers, address)
     if address is None:
         yield
         return
-    from sooner.cluster import connected
+    from sooner.engines.ray.cluster import connected
 
     with connected(address):
         yield
 
 
 def refuse_alone(engine: str, workers: int | None, address: str | None) -> None:
-    """Workers and an address belong to a cluster."""
+    """Refuse `--workers` and `--address` without a cluster."""
     for name, value in (("workers", workers), ("address", address)):
         if engine == "local" and value is not None:
-            raise InvalidArgument(f"--{name}", "given together with --engine ray", "alone", "Say both.")
+            raise InvalidArgument(f"--{name}", "given together with --engine ray", "alone", "Give both options.")
 
 
 def on_engine(settings: Settings, engine: str | None, workers: int | None) -> Settings:
-    """The settings with what a person said instead."""
+    """The settings with the engine and workers of the command line."""
     training = settings.training
     said = training.engine if engine is None else engine
     many = workers or (training.workers if said == training.engine else 1)

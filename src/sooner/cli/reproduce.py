@@ -15,23 +15,24 @@ from sooner.cli.engines import Address, Engine, Workers, cluster
 from sooner.cli.options import AsJson, Quiet
 from sooner.cli.screen import Screen
 from sooner.errors import InvalidArgument
+from sooner.storage import write_whole
 
 if TYPE_CHECKING:
-    from sooner.experiment import Plan, Result, Work
-    from sooner.experiment.run import Stages
+    from sooner.lab.experiments import Plan, Result, Work
+    from sooner.lab.experiments.run import Stages
 
 
-class _Told:
-    """Tells the terminal which stage is done, how far it is, and how long all of them still take."""
+class _ProgressPrinter:
+    """Prints which stage is done, its progress, and the remaining time of all stages."""
 
     def __init__(self, screen: Screen, progress: Progress) -> None:
         self._screen, self._progress = screen, progress
         self._bar: TaskID | None = None
 
-    def stage(self, label: str, place: int, total: int, seconds_left: float | None) -> None:
+    def stage(self, label: str, index: int, total: int, seconds_left: float | None) -> None:
         self.close()
         left = "" if seconds_left is None else f", about {_duration(seconds_left)} left"
-        self._screen.news(f"[bold]{place} of {total}[/] {escape(label)}{left}")
+        self._screen.news(f"[bold]{index} of {total}[/] {escape(label)}{left}")
 
     def step(self, done: int, total: int) -> None:
         if self._bar is None:
@@ -50,40 +51,38 @@ def reproduce(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="A published table or figure by name, or a TOML file; without one, those there are."
+            metavar="NAME", help="Name of an experiment, or a TOML file. Without it, the experiments are listed."
         ),
     ] = "",
     profile: Annotated[str, typer.Option(help="`cpu`, or `paper` for the published settings on a GPU.")] = "cpu",
-    seeds: Annotated[int | None, typer.Option(min=1, help="Trials of each model; by default as the plan says.")] = None,
-    only: Annotated[list[str] | None, typer.Option(help="A model to run now; repeat it for several.")] = None,
-    tune: Annotated[int, typer.Option(min=0, help="Trials of tuning before the trainings; 0 for none.")] = 0,
-    work: Annotated[Path, typer.Option(help="Folder of the stages; they are kept and shared.")] = Path("runs"),
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the record, the page and the figures.")] = Path(
+    seeds: Annotated[int | None, typer.Option(min=1, help="Trials per model. Default: as in the plan.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Run only this model now; may be repeated.")] = None,
+    tune: Annotated[int, typer.Option(min=0, help="Tuning trials before the trainings; 0 for none.")] = 0,
+    work: Annotated[Path, typer.Option(help="Folder for the cached stages.")] = Path("runs"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output folder for the record, page and figures.")] = Path(
         "results"
     ),
-    features: Annotated[
-        Path | None, typer.Option(help="Features of videos, as `sooner data features` keeps them.")
-    ] = None,
-    splits: Annotated[Path | None, typer.Option(help="Folder of the official split files of videos.")] = None,
+    features: Annotated[Path | None, typer.Option(help="Folder of video features from `sooner data features`.")] = None,
+    splits: Annotated[Path | None, typer.Option(help="Folder with the official split files of the videos.")] = None,
     engine: Engine = None,
     workers: Workers = None,
     address: Address = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Carry out an experiment of the paper, and lay its curves over the published ones.
+    """Run an experiment of the paper, and compare its curves with the published ones.
 
-    Every stage (encoder, features, trainings, scores) is kept in the work folder. **Ctrl-C at any time**: the same command goes
-    on from there and ends with the same numbers. A second terminal with the same command shares the work. At the end stand
-    NAME.json, the record, and the folder NAME with the page and the figures.
+    Each stage (encoder, features, trainings, scores) is cached in the work folder. **You can press Ctrl-C at any time**: the
+    same command resumes and ends with the same numbers. A second terminal with the same command shares the work. The results
+    are the record NAME.json and the folder NAME with the page and the figures.
 
-    With `--engine ray` workers share the stages, by default one on each core of the cluster. Its machines must share the disk
-    of the work folder.
+    With `--engine ray` workers share the stages, by default one worker per core of the cluster. With several machines, the work
+    folder must be on a shared disk.
 
     Example: `sooner reproduce sat_nmnist_h --profile cpu --seeds 3`
     """
-    from sooner.experiment import Work, find_plan, names, read_plan, run, run_together
-    from sooner.experiment.sets import Videos
+    from sooner.lab.experiments import Work, find_plan, names, read_plan, run, run_together
+    from sooner.lab.experiments.sets import Videos
 
     screen = Screen(as_json=as_json, quiet=quiet)
     if not name:
@@ -95,7 +94,7 @@ def reproduce(
     if (features is None) != (splits is None):
         raise InvalidArgument("features", "given together with --splits", "one of them", "Name both folders.")
     videos = None if features is None or splits is None else Videos(features.resolve(), splits.resolve())
-    told = _Told(screen, screen.bar())
+    told = _ProgressPrinter(screen, screen.bar())
     carried = Work(
         work,
         plan.seeds if seeds is None else seeds,
@@ -111,23 +110,29 @@ def reproduce(
             stages = run_together(plan, carried, workers) if engine == "ray" else run(plan, carried)
         _write(plan, carried, stages, name, out, screen)
     except KeyboardInterrupt:
-        screen.news(f"[bold]Stopped.[/] What is done is in {escape(str(work))}; the same command goes on from there.")
+        screen.news(
+            f"[bold]Stopped.[/] Finished stages are in {escape(str(work))}; the same command resumes from there."
+        )
         sys.exit(130)
     finally:
         told.close()
 
 
 def _write(plan: "Plan", work: "Work", stages: "Stages", name: str, out: Path, screen: Screen) -> None:
-    """Write and print what came out."""
-    from sooner.experiment import result_of
-    from sooner.experiment.pages import write_pages
+    """Write and print the results."""
+    from sooner.lab.experiments import result_of
+    from sooner.lab.experiments.earlier import read_record, with_earlier
+    from sooner.lab.experiments.pages import write_pages
+    from sooner.lab.experiments.significance import significance_of
 
     result = result_of(plan, stages, work.folder)
-    pages = write_pages(out / plan.name, result, stages, work.folder)
     command = _command(name, plan.profile, work.seeds, work.trials, _only(plan, result))
-    record = result.to_dict(command, datetime.now(UTC).date().isoformat()) | {"statistics": pages.statistics}
     path = out / f"{plan.name}.json"
-    path.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    record = with_earlier(result.to_dict(command, datetime.now(UTC).date().isoformat()), plan, read_record(path))
+    found = significance_of(record["models"], plan.phases or (("", plan.times[-1]),))
+    record["statistics"] = {} if found is None else found.to_dict()
+    pages = write_pages(out / plan.name, result, stages, work.folder, found)
+    write_whole(path, json.dumps(record, indent=1, allow_nan=False) + "\n")
     for table in pages.tables:
         screen.table(table.title, table.columns, table.rows)
     screen.result(f"Record: [bold]{escape(str(path))}[/]")
@@ -136,17 +141,17 @@ def _write(plan: "Plan", work: "Work", stages: "Stages", name: str, out: Path, s
 
 
 def _engine_of(plan: "Plan") -> str:
-    """Where its trainings run if nobody shares its stages: a plan whose trainings ask for workers has a cluster too."""
+    """The engine of the plan: `ray` if one of its trainings has workers, else `local`."""
     return "ray" if any(each.settings.training.engine == "ray" for each in plan.contenders) else "local"
 
 
 def _only(plan: "Plan", result: "Result") -> list[str]:
-    """The models that the record holds, where it does not hold all of the plan: also those that earlier commands ran."""
+    """The models in the record, including those of earlier commands; empty if all models of the plan are there."""
     return [] if len(result.outcomes) == len(plan.contenders) else list(result.outcomes)
 
 
 def _command(name: str, profile: str, seeds: int, trials: int, only: list[str]) -> str:
-    """What to type to get the same record; folders are one's own.
+    """The command that gives the same record, without folders.
 
     >>> _command("sat_nmnist_h", "cpu", 3, 0, ["newest frame"])
     "sooner reproduce sat_nmnist_h --profile cpu --seeds 3 --only 'newest frame'"
@@ -157,7 +162,7 @@ def _command(name: str, profile: str, seeds: int, trials: int, only: list[str]) 
 
 
 def _duration(seconds: float) -> str:
-    """As a person says it.
+    """A duration in minutes and hours.
 
     >>> _duration(40), _duration(600), _duration(9000)
     ('1 min', '10 min', '2 h 30 min')

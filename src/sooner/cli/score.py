@@ -26,17 +26,15 @@ def score(
     model: ModelFile,
     source: Annotated[
         str,
-        typer.Argument(metavar="IN", help="Parquet in long form: a file, a folder, or a pattern in quotes; or CSV."),
+        typer.Argument(metavar="IN", help="Parquet or CSV table in long form: a file, a folder, or a quoted pattern."),
     ],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The Parquet file to write, a row for each series.")],
-    threshold: Annotated[float | None, typer.Option(help="Another threshold than the model's.")] = None,
-    deadline: Annotated[int | None, typer.Option(min=1, help="Decide by that observation, whatever it says.")] = None,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Output Parquet file with one row per series.")],
+    threshold: Annotated[float | None, typer.Option(help="A different threshold than the model's.")] = None,
+    deadline: Annotated[int | None, typer.Option(min=1, help="Force a decision at this observation.")] = None,
     at_end: Annotated[
-        Literal["force", "abstain"], typer.Option(help="Where the rule has not fired: name the leader, or nobody.")
+        Literal["force", "abstain"], typer.Option(help="If the rule has not fired: name the leading class, or abstain.")
     ] = "force",
-    threads: Annotated[
-        int, typer.Option(min=1, help="Threads of each process; the rows depend on it by a last bit.")
-    ] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads per process; results may differ in the last bit.")] = 1,
     series: SeriesColumn = None,
     time: TimeColumn = None,
     channels: ChannelColumns = None,
@@ -46,15 +44,16 @@ def score(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Decide stored series, as many as there are, and write a row for each: its id, label, time, crossed and margin.
+    """Decide stored series, and write one row per series: its ID, label, time, crossed and margin.
 
-    The table may be larger than the memory: it is read in units of whole series. **The rows of a series must lie together**, in
-    one file or at the seam of two. With `--engine ray` the workers of a cluster share the units, and the rows are the same.
-    OUT appears when it is complete. Files that cannot be read are named at the end, with exit code 1; the others are done.
+    The table may be larger than memory: it is read in shards of whole series. Rows may come in any order; a table that is not
+    sorted by series is first sorted in a temporary folder beside OUT. With `--engine ray` the workers of a cluster share the
+    shards, with the same result.
+    OUT appears when it is complete. Unreadable files are listed at the end, with exit code 1; the others are processed.
 
     Example: `sooner score pumps.sooner 'sensors/*.parquet' decided.parquet`
     """
-    from sooner.estimator.scoring import score_table
+    from sooner.estimator.bulk import score_table
 
     screen = Screen(as_json=as_json, quiet=quiet)
     refuse_alone(engine or "local", workers, address)
@@ -63,7 +62,7 @@ def score(
         clf.threshold = threshold
     start = clock.perf_counter()
     with screen.counts() as progress:
-        bar = progress.add_task("units", total=None)
+        bar = progress.add_task("shards", total=None)
         found = score_table(
             clf,
             source,

@@ -1,6 +1,6 @@
-"""What the library says about its arguments, in the words of the command line: `max_error` is `--max-error` here.
+"""Error messages of the library with the names of command-line options: `max_error` becomes `--max-error`.
 
-This is the one place where they are translated: the library knows no options, and the verbs catch nothing.
+Only this module translates: the library does not know the options, and the commands catch no errors.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import Any
 
 from sooner.errors import InvalidArgument
 
-# What the library calls otherwise than the verbs do, and the parameters of a verb that it may be, the first one there is.
+# Arguments of the library that have another name in a command; the first parameter that the command has is used.
 _ALSO = {
     "random_state": ("seed",),
     "directory": ("folder",),
@@ -17,7 +17,7 @@ _ALSO = {
     "threshold": ("value",),
     "path": ("MODEL", "out"),
 }
-# Settings that an option stands for as well; a person may have written either.
+# Settings that can also be given as an option.
 _SETTINGS = {
     "key in [loss.weights]": "loss",
     "loss.weights": "loss",
@@ -26,17 +26,17 @@ _SETTINGS = {
     "training.seed": "seed",
     "training.workers": "workers",
 }
-_PLAIN = {"y": "labels"}  # what is no option anywhere
+_PLAIN = {"y": "labels"}  # arguments that are no option of any command
 _PASSED = re.compile(r"""(?<![\w.('"\[{])(?P<name>[a-z_]+)=(?:"(?P<word>[^"]*)")?(?![\w\['(])""")
 
 
 def spoken(error: Exception, command: Any, words: Sequence[str]) -> str:
-    """The sentence of an error.
+    """The message of an error, with the names of options.
 
     Args:
-        error: what the library, or the machine, has raised.
-        command: the whole command line, as click knows it.
-        words: what was typed behind its name.
+        error: the exception of the library or the operating system.
+        command: click's root command.
+        words: the command-line arguments.
     """
     sentence = str(_of_the_machine(error) if isinstance(error, OSError) else error)
     verb = command
@@ -50,12 +50,12 @@ def spoken(error: Exception, command: Any, words: Sequence[str]) -> str:
 
 
 def in_options(sentence: str, options: Mapping[str, str], elsewhere: Mapping[str, str]) -> str:
-    """The sentence with options in the place of arguments.
+    """The sentence with options instead of arguments.
 
     Args:
-        sentence: of the library.
-        options: what the verb at hand calls its arguments.
-        elsewhere: what another one calls them, for advice on what this one cannot change.
+        sentence: the message of the library.
+        options: the options of the current command, by argument.
+        elsewhere: options of `sooner train`, for arguments that the current command does not have.
 
     >>> in_options('`max_error` must be above 0, or pass missing="mask".', {"max_error": "--max-error"}, {"missing": "--missing"})
     '`--max-error` must be above 0, or pass --missing mask.'
@@ -73,7 +73,7 @@ def in_options(sentence: str, options: Mapping[str, str], elsewhere: Mapping[str
 
 
 def _options(verb: Any) -> dict[str, str]:
-    """What a verb calls its arguments on the command line."""
+    """The options of a command, by argument."""
     found = {}
     for each in verb.params:
         option = next((name for name in each.opts if name.startswith("--")), None)
@@ -86,10 +86,12 @@ def _options(verb: Any) -> dict[str, str]:
 
 
 def _of_the_machine(error: OSError) -> Exception:
-    """What a disk refuses, as a sentence."""
+    """An error of the file system as a sentence."""
     path = "" if error.filename is None else str(error.filename)
     if isinstance(error, FileExistsError | NotADirectoryError) and path:
         return InvalidArgument(path, "a folder, or the name of a new one", "a file", "Name another one.")
     if isinstance(error, PermissionError) and path:
-        return InvalidArgument(path, "readable, or in a folder that may be written to", "no permission", "Ask for it.")
+        return InvalidArgument(
+            path, "readable, or in a folder that may be written to", "no permission", "Check the file permissions."
+        )
     return error

@@ -27,38 +27,43 @@ from sooner.cli.options import (
     columns_of,
 )
 from sooner.cli.screen import Screen
-from sooner.data.columns import Columns
-from sooner.data.files import is_table, read
-from sooner.data.tables import Table
+from sooner.data.read import is_table, read
 from sooner.errors import InvalidArgument, NearChance
 from sooner.estimator import EarlyClassifier
 from sooner.estimator.file import refuse_no_place
-from sooner.settings import read_settings
+from sooner.series import Series
+from sooner.series.columns import Columns
+from sooner.train.settings import read_settings
 
 _SHOWN = 10  # channels and classes
 
 
 def train(
     source: Source,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")] = Path("model.sooner"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output file.")] = Path("model.sooner"),
     model: Annotated[str, typer.Option(help="`auto`, `rocket`, `recurrent`, `lstm`, `gru`, or `earliest`.")] = "auto",
     order: Annotated[
-        str, typer.Option(help="Earlier observations in a window of a recurrent model, or `full`.")
+        str, typer.Option(help="Number of earlier observations in a window of the recurrent model, or `full`.")
     ] = "auto",
-    loss: Annotated[str, typer.Option(help="Losses of a recurrent model, joined by +.")] = "lsel+multiplet",
-    max_epochs: Annotated[int, typer.Option(min=1, help="Passes over the data, at most.")] = 100,
+    loss: Annotated[str, typer.Option(help="Losses of the recurrent model, joined by +.")] = "lsel+multiplet",
+    max_epochs: Annotated[int, typer.Option(min=1, help="Maximum number of epochs.")] = 100,
     settings: Annotated[
-        Path | None, typer.Option(exists=True, help="A TOML file with all settings of a recurrent model.")
+        Path | None, typer.Option(exists=True, help="TOML file with all settings of a recurrent model.")
     ] = None,
-    rule: Annotated[str, typer.Option(help="`msprt`, `log_odds`, `probability_threshold` or `fixed_time`.")] = "msprt",
+    rule: Annotated[
+        str,
+        typer.Option(
+            help="`msprt`, `log_odds`, `probability_threshold`, `fixed_time`, or `halting` with the model `earliest`."
+        ),
+    ] = "msprt",
     priors: Annotated[
-        Literal["equal", "training"], typer.Option(help="How frequent the classes are in use.")
+        Literal["equal", "training"], typer.Option(help="Class frequencies in use: equal, or as in training.")
     ] = "equal",
     missing: Annotated[
-        Literal["refuse", "mask"], typer.Option(help="What to do about empty cells: `mask` adds channels that say so.")
+        Literal["refuse", "mask"], typer.Option(help="Treatment of empty cells: `mask` adds mask channels.")
     ] = "refuse",
     gaps: Annotated[
-        Literal["none", "channel"], typer.Option(help="`channel` adds the time since the observation before.")
+        Literal["none", "channel"], typer.Option(help="`channel` adds the time since the previous observation.")
     ] = "none",
     part: Part = "train",
     series: SeriesColumn = None,
@@ -74,15 +79,15 @@ def train(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Learn from labelled series, and write a model with a threshold.
+    """Train a model on labelled series, and write it with a threshold.
 
-    Small data are fitted in seconds; a recurrent model is trained with a progress bar. **Ctrl-C leaves a checkpoint**: the same
-    command goes on from there. The threshold has the least average cost (0.8 for an error, 0.2 for the share of a series read) on
-    series that the model did not learn from, among those that lead three quarters of the way from chance to the least error. A
-    menu shows what others reach: turn it later with `sooner threshold`.
+    Small data are fitted in seconds; training of a recurrent model shows a progress bar. **Ctrl-C keeps a checkpoint**, from
+    which the same command resumes. The threshold has the least average cost (0.8 for an error, 0.2 for the share of a series that
+    is read) on held-out series, among the thresholds whose error is at least three quarters of the way from chance to the
+    smallest error. A menu shows other thresholds: change it later with `sooner threshold`.
 
-    With `--engine ray` the workers share each batch of a recurrent model (by default 1 works). Machines of a cluster must share
-    the disk that the model is written to.
+    With `--engine ray` the workers share each batch of a recurrent model (default: 1 worker). With several machines, the output
+    file must be on a shared disk.
 
     Example: `sooner train pumps.csv --series pump --time minute --label state --out pumps.sooner`
     """
@@ -109,7 +114,7 @@ def train(
         settings=chosen,
         folder=folder,
         random_state=seed,
-        verbose=int(not (quiet or as_json)),
+        verbose=0 if quiet or as_json else 2,
     )
     columns = columns_of(series, time, label, group, channels, ignore)
     try:
@@ -119,10 +124,11 @@ def train(
             tell(screen, source, table, columns or Columns())
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", NearChance)  # said below, in the words of the command line
-                clf.fit_series(table.series, columns=replace(columns or Columns(), channels=table.channels, ignore=()))
+                clf.fit(table)
+            clf.columns_ = replace(columns or Columns(), channels=table.channels, ignore=())
     except KeyboardInterrupt:
         kept = (
-            f"Its last checkpoint is in {escape(str(folder))}; the same command goes on from there."
+            f"The last checkpoint is in {escape(str(folder))}; the same command resumes from there."
             if folder.exists()
             else ""
         )
@@ -138,16 +144,18 @@ def train(
     screen.achieved(clf.achieved_)
     screen.near_chance(clf.achieved_)
     screen.menu(clf.menu())
-    screen.news("The threshold was chosen on these series: for an honest figure, `sooner evaluate` others.")
+    screen.news(
+        "The threshold was chosen on these series: for an unbiased estimate, run `sooner evaluate` on a test set."
+    )
     screen.result(f"Written: [bold]{escape(str(out))}[/]")
     screen.answer(
         {
             "model": clf.model_name_,
             "file": str(out),
-            "series": len(table.series),
-            "channels": list(table.channels),
-            "classes": table.series.classes.tolist(),
-            "groups": None if table.series.groups is None else len(set(table.series.groups.tolist())),
+            "series": len(table),
+            "channels": list(table.channels or ()),
+            "classes": table.classes.tolist(),
+            "groups": None if table.groups is None else len(set(table.groups.tolist())),
             "held_out": clf.achieved_.to_dict(),
             "menu": clf.menu().to_dict(),
         }
@@ -162,15 +170,14 @@ def _order(order: str) -> int | str:
     return int(order)
 
 
-def tell(screen: Screen, source: str, table: Table, columns: Columns) -> None:
+def tell(screen: Screen, source: str, series: Series, columns: Columns) -> None:
     """Say what is learned from: a column that nobody meant to be a channel must not become one in silence."""
-    series = table.series
     low, high = int(series.lengths.min()), int(series.lengths.max())
     lengths = f"{low}" if low == high else f"{low} to {high}"
     screen.news(f"{escape(source)}: {len(series):,} series of {lengths} observations")
     by_default = is_table(source) and columns.channels is None
     hint = " (all other columns; --ignore leaves some out)" if by_default else ""
-    screen.news(f"Channels: {_some(table.channels)}{hint}")
+    screen.news(f"Channels: {_some(series.channels or ())}{hint}")
     counts = zip(series.classes.tolist(), series.class_counts().tolist(), strict=True)
     screen.news(f"Classes: {_some([f'{name} ({count:,})' for name, count in counts])}")
     groups = "none" if series.groups is None else f"{len(set(series.groups.tolist())):,} of {columns.group}"
@@ -178,6 +185,6 @@ def tell(screen: Screen, source: str, table: Table, columns: Columns) -> None:
 
 
 def _some(names: Sequence[str]) -> str:
-    """The first of them, as many as are read at a glance."""
+    """The first `_SHOWN` names, and the number of the others."""
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return escape(", ".join(names[:_SHOWN])) + more

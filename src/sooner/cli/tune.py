@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
-import torch
 import typer
 from rich.markup import escape
 
@@ -25,35 +23,34 @@ from sooner.cli.options import (
     columns_of,
 )
 from sooner.cli.screen import Screen
-from sooner.data.files import read
+from sooner.data.read import read
 from sooner.data.standardizer import Standardizer
-from sooner.models import Model, build_model
-from sooner.settings import Settings, read_settings
-from sooner.types import FloatArray
+from sooner.models import Model
+from sooner.series import Series
+from sooner.train.settings import Settings, read_settings
+from sooner.train.untrained import untrained
 
 
 @dataclass(frozen=True, eq=False)
 class _Maker:
-    """Makes a fresh model, here or wherever it is sent."""
+    """Builds an untrained model, in this process or on a worker."""
 
-    features: tuple[int, ...]
-    log_prior: FloatArray
+    series: Series
 
     def __call__(self, settings: Settings) -> Model:
-        torch.manual_seed(settings.training.seed)
-        return build_model(settings.model, self.features, len(self.log_prior), log_prior=self.log_prior)
+        return untrained(settings.model, self.series, len(self.series.classes), seed=settings.training.seed)
 
 
 def tune(
     source: Source,
-    settings: Annotated[
-        Path, typer.Option(exists=True, help="A TOML file with settings, and a [search] table of what to try.")
-    ],
-    trials: Annotated[int, typer.Option(min=1, help="Trials in all, over every run of this study.")] = 20,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for `best.toml`, the record and the study.")] = Path(
-        "tuning"
-    ),
-    validation_share: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of the series to judge by.")] = 0.2,
+    settings: Annotated[Path, typer.Option(exists=True, help="TOML file with the settings and a [search] table.")],
+    trials: Annotated[int, typer.Option(min=1, help="Total number of trials, over all runs of this study.")] = 20,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Output folder for `best.toml`, the record and the study.")
+    ] = Path("tuning"),
+    validation_share: Annotated[
+        float, typer.Option(min=0.01, max=0.9, help="Share of the series in the validation set.")
+    ] = 0.2,
     part: Part = "train",
     series: SeriesColumn = None,
     time: TimeColumn = None,
@@ -65,43 +62,37 @@ def tune(
     workers: Workers = None,
     address: Address = None,
     storage: Annotated[
-        str | None, typer.Option(help="URL of the study's database; by default a file in the folder.")
+        str | None, typer.Option(help="URL of the study's database. Default: a file in the output folder.")
     ] = None,
     seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Look for better settings of a recurrent model.
+    """Search for better settings of a recurrent model.
 
-    The study is kept in the folder: the same command again, here or in another terminal, goes on with it. `best.toml` is for
-    `sooner train --settings`.
+    The study is kept in the output folder: the same command continues it, also from a second terminal at the same time. The
+    result, `best.toml`, can be passed to `sooner train --settings`.
 
-    With `--engine ray` trials run at a time, by default one on each core of the cluster. Its machines must reach the study:
-    share the disk of the folder, or name a `--storage` such as `postgresql://host/studies`.
+    With `--engine ray` trials run concurrently, by default one per core of the cluster. All machines must be able to reach the
+    study: use a shared disk for the output folder, or a `--storage` such as `postgresql://host/studies`.
 
     Example: `sooner tune pumps.csv --settings pumps.toml --trials 50`
     """
-    from sooner.train import Examples
-    from sooner.tune import read_search
-    from sooner.tune import tune as search
+    from sooner.lab.tuning import read_search
+    from sooner.lab.tuning import tune as search
 
     screen = Screen(as_json=as_json, quiet=quiet)
     shared, space = on_engine(read_settings(settings), engine, None), read_search(settings)
     with cluster(shared.training.engine, workers, address):
         table = read(source, columns=columns_of(series, time, label, group, channels, ignore), part=part)
-        cut = table.series.split if table.series.groups is None else table.series.split_by_group
-        training, held = cut(validation_share, seed)
+        training, held = table.hold_out(validation_share, seed)
         standardizer = Standardizer.fit(training)
-        learned, judged = (
-            Examples(each.observations, each.labels, each.lengths)
-            for each in (standardizer.apply(training), standardizer.apply(held))
-        )
-
+        ready, unseen = standardizer.apply(training), standardizer.apply(held)
         out.mkdir(parents=True, exist_ok=True)
         found = search(
-            _Maker(training.features, np.log(training.class_counts() / len(training))),
-            learned,
-            judged,
+            _Maker(ready),
+            ready,
+            unseen,
             shared,
             space,
             trials=trials,

@@ -1,4 +1,4 @@
-"""The verbs, each imported when it is asked for: a list of them needs neither torch nor scikit-learn."""
+"""The commands, each imported when it is used: listing them imports neither torch nor scikit-learn."""
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -9,17 +9,17 @@ from typer.core import TyperCommand, TyperGroup
 
 SHORT = {
     "demo": "Train on real data, and show error against time.",
-    "train": "Learn from labelled series, and write a model with a threshold.",
-    "evaluate": "Measure a model on labelled series that it has not seen, and write a page to look at.",
-    "threshold": "Turn the dial of a trained model, by a target or by hand, and write it back.",
-    "stream": "Decide live series: observations come in as lines, a decision goes out the moment it is made.",
-    "score": "Decide stored series, as many as there are, and write a row for each: its id, label, time, crossed and margin.",
-    "tune": "Look for better settings of a recurrent model.",
-    "reproduce": "Carry out an experiment of the paper, and lay its curves over the published ones.",
-    "bench": "Measure what a live observation costs on this machine: time and memory.",
-    "data": "List, fetch and look at data sets.",
+    "train": "Train a model on labelled series, and write it with a threshold.",
+    "evaluate": "Evaluate a model on labelled test series, and write an HTML report.",
+    "threshold": "Change the threshold of a trained model, and write the model back.",
+    "stream": "Decide live series: read one observation per line, and print each decision as soon as it is made.",
+    "score": "Decide stored series, and write one row per series: its ID, label, time, crossed and margin.",
+    "tune": "Search for better settings of a recurrent model.",
+    "reproduce": "Run an experiment of the paper, and compare its curves with the published ones.",
+    "bench": "Measure the time and memory per live observation on this machine.",
+    "data": "List, download and show data sets.",
 }
-"""What the list says of each verb: the first line of its own help, which a test compares."""
+"""The help of each command in the list: the first line of its own help, which a test compares."""
 
 
 class _Modules(Mapping[str, Any]):

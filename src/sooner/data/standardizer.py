@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from sooner.data.series import Series
 from sooner.errors import InvalidArgument
 from sooner.inputs import as_tensor, running
+from sooner.series import Series
 from sooner.types import ArrayLike, FloatArray
 
 
@@ -56,7 +56,11 @@ class Standardizer:
 
     def apply(self, series: Series) -> Series:
         """The same series, standardised, float32; padding stays zero."""
-        return replace(series, observations=self.apply_step(series.observations))
+        ready = self.apply_step(series.observations)
+        if not series.of_equal_length:
+            live = running(series.lengths, ready.shape[1])
+            ready = ready.masked_fill(~live.reshape(*live.shape, *(1,) * (ready.ndim - 2)), 0.0)
+        return replace(series, observations=ready)
 
     def apply_step(self, observations: ArrayLike) -> Tensor:
         """What has just arrived, (..., *features), standardised, float32: the same numbers as in a batch."""

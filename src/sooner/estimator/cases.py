@@ -1,25 +1,58 @@
 """The door of scikit-learn: what its tools pass as X and y, checked by its own checks."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
 from torch import Tensor
 
 from sooner.errors import InvalidArgument
-from sooner.inputs import as_entries
+from sooner.inputs import as_entries, as_weights
+from sooner.series import Series
+from sooner.series.frame import is_frame, refuse_ambiguous
 from sooner.types import IntArray
 
 _OURS = (Tensor, np.ma.MaskedArray)
 """What scikit-learn does not know, or takes for a plain array."""
 
 
+def labelled_series(X: Any, y: Any, groups: Any, sample_weight: Any, estimator: Any) -> Series:  # noqa: N803
+    """The door of `fit`: what users bring, as a record with labels; the number of features is noted in the estimator."""
+    if isinstance(X, Series):
+        series = Series.of(X, None if y is None else as_targets(y), groups=groups)
+        estimator.n_features_in_ = int(np.prod(series.features))
+        if bool(series.mask_channels) != (estimator.missing == "mask"):
+            got = f"{series.mask_channels} mask channels"
+            remedy = 'Pass missing="mask" to both, or to neither: later series are read as the classifier says.'
+            raise InvalidArgument("X", f"a Series read with missing={estimator.missing!r}", got, remedy)
+    else:
+        cases = as_cases(X, estimator)
+        series = Series.from_aeon(cases, as_targets(y), groups=groups, missing=estimator.missing)
+        estimator.n_features_in_ = features_in(cases)
+    if sample_weight is not None:
+        weights = as_weights(np.asarray(sample_weight), len(series), name="sample_weight")
+        series = replace(series, weights=torch.as_tensor(weights))
+    return series.require_labels()
+
+
+def series_for(X: Any, classifier: Any) -> Series:  # noqa: N803
+    """The door of everything that comes after `fit`: a record with the channels that the classifier was trained on."""
+    if not isinstance(X, Series):
+        return Series.from_aeon(as_cases(X, classifier), missing=classifier.missing)
+    channels = None if classifier.columns_ is None else classifier.columns_.channels
+    return X if channels is None else X.with_channels(channels)
+
+
 def as_cases(X: Any, estimator: Any) -> Any:  # noqa: N803  (what every time-series library calls it)
     """Tensors, and lists of one array for each series, as they are; all else is an array or becomes one."""
     if isinstance(X, _OURS) or _one_for_each(X):
         return X
+    if is_frame(X):
+        refuse_ambiguous(X)  # a long table would be taken for a wide one, and a model trained on nonsense
     # Missing values are our own matter: they are masked, or refused by series and time.
     return check_array(X, allow_nd=True, ensure_all_finite=False, estimator=estimator, input_name="X")
 
@@ -38,16 +71,16 @@ def as_targets(y: Any) -> npt.NDArray[Any]:
     return labels
 
 
-def places_of(y: Any, classes: npt.NDArray[Any]) -> IntArray:
+def class_indices(y: Any, classes: npt.NDArray[Any]) -> IntArray:
     """Labels as places among the classes."""
     names, known = as_targets(y).tolist(), classes.tolist()
     where = {name: place for place, name in enumerate(known)}
-    places = [where.get(name, -1) for name in names]
-    if -1 in places:
-        strange = places.index(-1)
+    indices = [where.get(name, -1) for name in names]
+    if -1 in indices:
+        strange = indices.index(-1)
         got = f"{names[strange]!r} at index {strange}"
         raise InvalidArgument("y", f"among the classes {known}", got, "It was not in training.")
-    return np.asarray(places, dtype=np.int64)
+    return np.asarray(indices, dtype=np.int64)
 
 
 def features_in(cases: Any) -> int:

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sooner.data.columns import Columns
-from sooner.data.tables import GAP, Gaps
 from sooner.errors import InvalidArgument
 from sooner.estimator.classifier import EarlyClassifier
+from sooner.series.columns import GAP, Columns, Gaps
 
 
 def columns_for(classifier: EarlyClassifier, columns: Columns | None) -> tuple[Columns, Gaps]:

@@ -1,5 +1,6 @@
 """What may be put in the place of a threshold."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,21 +9,24 @@ import torch
 
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.inputs import as_whole
-from sooner.rules import MSPRT, Rule, ThresholdRule, rule_named
+from sooner.rules import MSPRT, RULES, Rule, ThresholdRule
+from sooner.scores import Scored
 from sooner.stream import AtEnd
-from sooner.types import Decisions, FloatArray, IntArray
+from sooner.types import Decisions
 
 
 def family_named(name: str) -> type[ThresholdRule]:
     """The rules of that name, which must have a threshold to be chosen."""
-    family = rule_named(name)
-    if not issubclass(family, ThresholdRule):
+    families = {known: rule for known, rule in RULES.items() if issubclass(rule, ThresholdRule)}
+    if isinstance(name, str) and name in families:
+        return families[name]
+    if isinstance(name, str) and name in RULES:
         remedy = "Fit with another one; in Python, clf.threshold may then be any rule."
         raise InvalidArgument("rule", "one with a threshold", repr(name), remedy)
-    return family
+    raise UnknownName("rule", name, families)
 
 
-def rule_for(value: Any, current: Rule, asked: type[ThresholdRule], classes: int) -> Rule:
+def rule_for(value: Any, current: Rule, asked: type[ThresholdRule], classes: int, *, halts: bool = False) -> Rule:
     """The rule that a number, a matrix or a rule stands for.
 
     Args:
@@ -30,12 +34,14 @@ def rule_for(value: Any, current: Rule, asked: type[ThresholdRule], classes: int
         current: the rule so far.
         asked: the family that the classifier was made with.
         classes: K.
+        halts: whether the model has a halting probability, which some rules read.
 
     >>> rule_for(2.0, MSPRT(1.0), MSPRT, 3)
     MSPRT(threshold=2.0)
     """
     if isinstance(value, Rule):
-        value.step(value.init(1), torch.zeros(1, classes))  # a matrix for another number of classes is refused here
+        # Refused here are a matrix for another number of classes, and a rule that reads what the model does not say.
+        value.step_with(value.init(1), torch.zeros(1, classes), torch.zeros(1) if halts else None)
         return value
     family = type(current) if isinstance(current, ThresholdRule) else asked
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
@@ -64,8 +70,7 @@ def family_of(rule: Rule) -> type[ThresholdRule]:
 
 def decided(
     rule: Rule,
-    scores: FloatArray,
-    lengths: IntArray,
+    found: Scored,
     classes: npt.NDArray[Any],
     deadline: int | None = None,
     at_end: AtEnd = "force",
@@ -76,10 +81,17 @@ def decided(
     if deadline is not None:
         # A deadline makes every series as short: what comes later can no longer matter.
         last = as_whole(deadline, name="deadline", low=1, remedy="It counts observations from 1.")
-        lengths = np.minimum(lengths, last)
-    decisions = rule.decide(scores, lengths)
+        found = replace(found, lengths=np.minimum(found.lengths, last))
+    decisions = rule.decide(found.scores, found.lengths, halting=found.halting)
     labels = classes[decisions.labels]
     if at_end == "abstain":
         labels = labels.astype(object)
         labels[~decisions.crossed] = None
     return Decisions(labels, decisions.times, decisions.crossed)
+
+
+def with_labels(found: Scored) -> Scored:
+    """The same scores, refused where the labels of the series are not known."""
+    if found.labels is None:
+        raise InvalidArgument("y", "the labels of the series", "None", "Give them, or a Series that knows its labels.")
+    return found

@@ -12,16 +12,17 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sooner.data.columns import Columns
+from sooner.container import ContainerFormat, seal, unseal
 from sooner.data.standardizer import Standardizer
 from sooner.errors import InvalidArgument
-from sooner.estimator.learning import HeldOut, Learned
+from sooner.estimator.learning import OWN, Learned, own_model
 from sooner.models import Model, Rocket, build_model
 from sooner.rules.described import description, rule_described
-from sooner.sealed import Kind, seal, unseal
-from sooner.settings import ModelSettings, changed, to_dict
+from sooner.scores import Scored
+from sooner.series.columns import Columns
 from sooner.storage import write_whole
-from sooner.upgrade import recorded_settings
+from sooner.train.settings import ModelSettings, changed, to_dict
+from sooner.train.upgrade import recorded_settings
 
 if TYPE_CHECKING:
     from sooner.estimator.classifier import EarlyClassifier
@@ -56,10 +57,7 @@ def save(classifier: "EarlyClassifier", path: str | PathLike[str]) -> None:
         **{f"model.{name}": tensor for name, tensor in classifier.model_.state_dict().items()},
         "standardizer.mean": torch.as_tensor(standard.mean),
         "standardizer.scale": torch.as_tensor(standard.scale),
-        "held_out.scores": held.scores,
-        "held_out.labels": held.labels,
-        "held_out.lengths": held.lengths,
-        **({} if held.groups is None else {"held_out.groups": held.groups}),
+        **{f"held_out.{name}": torch.from_numpy(array) for name, array in vars(held).items() if array is not None},
     }
     write_whole(target, seal(_kind(target), about, tensors))
 
@@ -75,8 +73,14 @@ def refuse_no_place(path: str | PathLike[str]) -> Path:
     return target
 
 
-def load(path: str | PathLike[str]) -> "EarlyClassifier":
-    """The classifier of a `.sooner` file, with its threshold, its held-out scores and its training record."""
+def load(path: str | PathLike[str], model: Any = None) -> "EarlyClassifier":
+    """Read a classifier from a `.sooner` file, with its threshold, its held-out scores and its training record.
+
+    Args:
+        path: the file.
+        model: only for a file with a model of your own, because the file contains its weights but not its code: the `model` that
+            was passed to `EarlyClassifier(model=...)`.
+    """
     from sooner.estimator.classifier import EarlyClassifier
 
     target = Path(path)
@@ -87,25 +91,32 @@ def load(path: str | PathLike[str]) -> "EarlyClassifier":
     parameters = dict(about["parameters"])
     if parameters["settings"] is not None:
         parameters["settings"] = recorded_settings(parameters["settings"])
+    if about["model_name"] == OWN:
+        parameters["model"] = _given(model, about["model"]["class"])
     classifier = EarlyClassifier(**parameters)
     classes = np.array(about["classes"]["values"], dtype=about["classes"]["type"])
-    model = _model(about["model"], len(classes))
-    model.load_state_dict(_under("model.", tensors))
-    scores, labels, lengths = (tensors[f"held_out.{part}"] for part in ("scores", "labels", "lengths"))
-    held = HeldOut(scores, labels, lengths, tensors.get("held_out.groups"))
+    fitted = _model(about["model"], len(classes), parameters["model"])
+    try:
+        fitted.load_state_dict(_under("model.", tensors))
+    except RuntimeError as error:
+        got = " ".join(str(error).split())[:160]
+        raise InvalidArgument(
+            "model", "one that the weights of the file fit", got, "Give the one it was saved with."
+        ) from None
+    held = Scored(**{name: tensor.numpy() for name, tensor in _under("held_out.", tensors).items()})
     mean, scale = (tensors[f"standardizer.{part}"].numpy() for part in ("mean", "scale"))
     settings = None if about["settings"] is None else recorded_settings(about["settings"])
     standardizer = Standardizer(mean, scale, about["mask_channels"])
-    learned = Learned(about["model_name"], model.eval(), settings, standardizer, held, about["training"])
+    learned = Learned(about["model_name"], fitted.eval(), settings, standardizer, held, about["training"])
     columns = None if about["columns"] is None else Columns(**about["columns"])
     classifier.adopt(learned, classes, np.array(about["class_counts"]), columns)
     classifier.rule_ = classifier.rule_named_by(rule_described(about["rule"]))
     return classifier
 
 
-def _kind(path: Path) -> Kind:
+def _kind(path: Path) -> ContainerFormat:
     remedy = "Copy it again from where it was written, or train anew."
-    return Kind(path.name, "a model of sooner", FORMAT, VERSION, remedy)
+    return ContainerFormat(path.name, "a model of sooner", FORMAT, VERSION, remedy)
 
 
 def _parameters(classifier: "EarlyClassifier") -> dict[str, Any]:
@@ -116,6 +127,7 @@ def _parameters(classifier: "EarlyClassifier") -> dict[str, Any]:
         priors = [priors[name] for name in classifier.classes_.tolist()]
     return {
         **{name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()},
+        **({"model": OWN} if classifier.model_name_ == OWN else {}),
         "random_state": int(seed) if isinstance(seed, int | np.integer) else None,
         "priors": priors if isinstance(priors, str) else np.asarray(priors, dtype=np.float64).tolist(),
         "loss": dict(loss) if isinstance(loss, Mapping) else loss,
@@ -146,21 +158,32 @@ def _names(classes: npt.NDArray[Any]) -> dict[str, Any]:
 def _model_about(model: Model, classifier: "EarlyClassifier") -> dict[str, Any]:
     """What `_model` needs to make the model again, but for its weights."""
     if isinstance(model, Rocket):
-        shape = {"checkpoints": list(model.checkpoints), "dilations": list(model.running.dilations)}
+        shape = {"checkpoints": list(model.evaluation_times), "dilations": list(model.running.dilations)}
         return {"features": list(model.features), **shape, "thresholds": model.running.limits.shape[-1]}
+    if classifier.model_name_ == OWN:
+        return {"features": list(model.features), "class": type(model).__qualname__}
     if classifier.settings_ is None:
         remedy = 'Its parts could only be pickled. Models "rocket" and "recurrent" can be saved.'
         raise InvalidArgument("model", "one that is made of tensors to be saved", type(model).__name__, remedy)
     return {"features": list(model.features), "settings": to_dict(classifier.settings_)["model"]}
 
 
-def _model(about: Mapping[str, Any], classes: int) -> Model:
+def _given(model: Any, name: str) -> Any:
+    if model is None:
+        remedy = f"The file has its weights, not its code: sooner.load(path, model={name})."
+        raise InvalidArgument("model", f"given, as the file holds your own {name}", "None", remedy)
+    return model
+
+
+def _model(about: Mapping[str, Any], classes: int, given: Any) -> Model:
     features = tuple(about["features"])
+    if "class" in about:
+        return own_model(given, features, classes)
     if "checkpoints" in about:
         return Rocket(
             features,
             classes,
-            checkpoints=about["checkpoints"],
+            evaluation_times=about["checkpoints"],
             dilations=about["dilations"],
             thresholds=about["thresholds"],
         )

@@ -3,38 +3,35 @@
 Small data go to `Rocket`, which leaves one series out at a time; everything else holds a share out.
 """
 
+import copy
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
+from sklearn.utils.validation import check_random_state
 
-from sooner.data.series import Series, with_mask
 from sooner.data.standardizer import Standardizer
 from sooner.errors import InvalidArgument, UnknownName
-from sooner.evaluate import Achieved, achieved, sat_curve
-from sooner.evaluate.metrics import as_groups
-from sooner.inputs import as_whole
-from sooner.models import Model, PrefixScorer, Rocket, build_model
-from sooner.models.prefix import Classifier
-from sooner.progress import Bar, tell
-from sooner.rules import Rule, ThresholdRule
-from sooner.settings import LossSettings, ModelSettings, OptimizerSettings, Settings, TrainingSettings, to_dict
-from sooner.types import ArrayLike, FloatArray, IntArray, Labels, Lengths, SATCurve, Scores
-from sooner.upgrade import decay_of_a_step
-
-if TYPE_CHECKING:
-    from sooner.train import Examples
-
-Order: TypeAlias = int | Literal["full"]
+from sooner.inputs import as_between, as_groups, as_whole
+from sooner.models import Model, PrefixScorer, Rocket
+from sooner.progress import ProgressBar, tell
+from sooner.rules import MSPRT, Halting, ThresholdRule
+from sooner.scores import Scored
+from sooner.series import Series, with_mask
+from sooner.train.settings import LossSettings, ModelSettings, OptimizerSettings, Settings, TrainingSettings, to_dict
+from sooner.train.untrained import untrained
+from sooner.train.upgrade import decay_of_a_step
 
 TRAINED = {"recurrent": "peephole", "lstm": "lstm", "gru": "gru", "earliest": None}
 """The models that are trained step by step, and the cell of those that have one."""
 MODELS = ("auto", "rocket", "prefix", *TRAINED)
+OWN = "own"
+"""The name of a user's own `Model`, which is trained step by step like the others."""
 
 SMALL = 2000
 """Up to so many series, "auto" takes `Rocket`: its time grows with the cube of that number, and it learns from tens of series."""
@@ -43,48 +40,12 @@ _LOOKS, _PATIENCE = 50, 15
 """About so many looks at the held-out share in a training, and so many without a gain before it ends."""
 _DECAY = 1e-4
 """Weight decay of a step, as a multiple of the learning rate."""
+_OF_A_RECURRENT_MODEL = (
+    *("order", "loss", "max_epochs", "hidden", "learning_rate", "batch_size"),
+    *("device", "engine", "workers"),
+)
 _KEPT = 2000
 """So many held-out series are kept with a model, for later choices of a threshold."""
-
-
-class Scored(NamedTuple):
-    """Scores (n_cases, n_timepoints, n_classes), zero beyond each length, and the lengths."""
-
-    scores: FloatArray
-    lengths: IntArray
-
-
-@dataclass(frozen=True, eq=False)
-class HeldOut:
-    """Scores of labelled series that the model has not seen, and the group of each as a number, where groups are known."""
-
-    scores: Scores
-    labels: Labels
-    lengths: Lengths
-    groups: Labels | None = None
-
-    @classmethod
-    def of(cls, scored: "Scored", labels: ArrayLike, groups: Any = None) -> "HeldOut":
-        """The same of other series, whose groups may be of any type."""
-        scores, lengths = torch.as_tensor(scored.scores), torch.as_tensor(scored.lengths)
-        owners = None if groups is None else torch.as_tensor(as_groups(groups, len(scores)))
-        return cls(scores, torch.as_tensor(labels), lengths, owners)
-
-    def part(self, most: int) -> "HeldOut":
-        """At most so many of them, evenly chosen."""
-        if len(self.labels) <= most:
-            return self
-        rows = torch.linspace(0, len(self.labels) - 1, most).long()
-        groups = None if self.groups is None else self.groups[rows]
-        return HeldOut(self.scores[rows], self.labels[rows], self.lengths[rows], groups)
-
-    def achieved(self, rule: Rule) -> Achieved:
-        """What a rule reaches on them."""
-        return achieved(rule, self.scores, self.labels, lengths=self.lengths, groups=self.groups)
-
-    def curve(self, family: type[ThresholdRule]) -> SATCurve:
-        """What the rules of a family reach on them."""
-        return sat_curve(self.scores, self.labels, lengths=self.lengths, rule=family)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +53,7 @@ class Learned:
     """A fitted model with what it needs of its past.
 
     Attributes:
-        name: which model it is, one of `MODELS` but "auto".
+        name: which model it is, one of `MODELS` but "auto", or "own".
         model: in evaluation mode.
         settings: what it was built and trained with, where that was by settings.
         standardizer: what its observations go through first.
@@ -104,15 +65,15 @@ class Learned:
     model: Model
     settings: Settings | None
     standardizer: Standardizer
-    held_out: HeldOut
+    held_out: Scored
     record: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Way:
-    """How to learn; the arguments are those of `EarlyClassifier`, checked."""
+class FitOptions:
+    """How to fit; the arguments are those of `EarlyClassifier`, checked."""
 
-    model: str | Classifier
+    model: Any
     settings: Settings
     validation_share: float
     seed: int
@@ -123,14 +84,40 @@ class Way:
         if isinstance(self.model, str) and self.model not in MODELS:
             raise UnknownName("model", self.model, MODELS)
 
+    @classmethod
+    def of(cls, classifier: Any, series: int) -> "FitOptions":
+        """Check the arguments of an `EarlyClassifier` that is to be fitted to so many series."""
+        seed, share = classifier.random_state, classifier.validation_share
+        if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
+            seed = int(check_random_state(seed).randint(2**31 - 1))
+        seed = as_whole(seed, name="random_state", low=0, remedy="The same number gives the same result.")
+        remedy = "It is a fraction of the series: 0.2 means 20%."
+        share = as_between(share, name="validation_share", low=0.0, high=1.0, remedy=remedy)
+        folder = None if classifier.folder is None else Path(classifier.folder)
+        settings = classifier.settings or recurrent_settings(
+            round((1 - share) * series),
+            seed=seed,
+            **{name: getattr(classifier, name) for name in _OF_A_RECURRENT_MODEL},
+        )
+        return cls(classifier.model, settings, share, seed, folder, bool(classifier.verbose))
+
     def name_for(self, series: Series) -> str:
         """The model that is taken for these series."""
+        if is_own_model(self.model):
+            return OWN
         if not isinstance(self.model, str):
             return "prefix"
         if self.model != "auto":
             return self.model
         small = len(series) <= SMALL and series.observations.numel() * 4 <= _LARGEST
         return "rocket" if small else "recurrent"
+
+    def refuse_silent(self, family: type[ThresholdRule], name: str) -> None:
+        """A rule that reads a halting probability needs a model that has one."""
+        built = settings_for(name, self.settings).model.name if name in TRAINED else name
+        if issubclass(family, Halting) and built not in ("earliest", OWN):
+            remedy = 'Only model="earliest" says when to stop.'
+            raise InvalidArgument("rule", f"one that reads scores for the model {name!r}", "'halting'", remedy)
 
     def reason_for(self, series: Series) -> str:
         """The same with the reason, for a person."""
@@ -143,40 +130,63 @@ class Way:
         return f'Model: {name} ("auto": {size}, {"at most" if few else "more than"} {SMALL:,})'
 
 
-def learn(series: Series, weights: FloatArray | None, way: Way) -> Learned:
-    """Fit the model that `way` names, or the one that suits the series; those of no weight are as if they were not there."""
-    if weights is not None and not weights.all():
-        series, weights = series.take(np.flatnonzero(weights)), weights[weights > 0]
-    refuse_lonely(series)
-    refuse_absent(series)
-    name = way.name_for(series)
-    if way.verbose:
-        tell(way.reason_for(series))
-    if name not in TRAINED and way.settings.training.engine != "local":
+def is_own_model(model: Any) -> bool:
+    """Whether this is a user's own `Model`: an untrained one, or what makes one of (features, classes)."""
+    return isinstance(model, Model) or (isinstance(model, type) and issubclass(model, Model)) or _is_factory(model)
+
+
+def own_model(model: Any, features: tuple[int, ...], classes: int) -> Model:
+    """A fresh copy of a user's own model; the one that was given stays untrained."""
+    try:
+        made = copy.deepcopy(model) if isinstance(model, Model) else model(features, classes)
+    except TypeError as error:
+        raise InvalidArgument(
+            "model", "one that makes a Model of (features, classes)", repr(model), f"{error}."
+        ) from error
+    if not isinstance(made, Model):
+        remedy = "Derive it from sooner.models.Model."
+        raise InvalidArgument("model", "one that makes a Model", type(made).__name__, remedy)
+    if (made.features, made.classes) != (tuple(features), classes):
+        got = f"{made.features} and {made.classes} classes"
+        remedy = (
+            "Pass what makes the model: EarlyClassifier(model=lambda features, classes: MyModel(features, classes))."
+        )
+        raise InvalidArgument(
+            "model", f"for observations of shape {tuple(features)} and {classes} classes", got, remedy
+        )
+    return made
+
+
+def learn(series: Series, options: FitOptions, family: type[ThresholdRule] = MSPRT) -> Learned:
+    """Fit the model of the options, or the one that suits the series; series of weight 0 are left out.
+
+    The family is that of the rule which is to read its scores: a model that it cannot read is refused before training.
+    """
+    if series.weights is not None and not bool(series.weights.all()):
+        series = series.take(np.flatnonzero(series.weights))
+    require_two_per_class(series)
+    require_every_class(series)
+    name = options.name_for(series)
+    options.refuse_silent(family, name)
+    if options.verbose:
+        tell(options.reason_for(series))
+    if name not in (*TRAINED, OWN) and options.settings.training.engine != "local":
         remedy = 'It is fitted in one go, by this process. Take model="recurrent" to train on a cluster.'
-        raise InvalidArgument("engine", f"'local' for the model {name!r}", repr(way.settings.training.engine), remedy)
+        engine = options.settings.training.engine
+        raise InvalidArgument("engine", f"'local' for the model {name!r}", repr(engine), remedy)
     if name == "rocket":
-        return _fit_rocket(series, weights, way)
-    training, held = _split(series, way)
-    refuse_absent(series.take(training))
-    standardizer = Standardizer.fit(series.take(training))
-    ready, unseen = standardizer.apply(series.take(training)), standardizer.apply(series.take(held))
-    counts = None if weights is None else weights[training]
-    settings: Settings | None = None
+        return _fit_rocket(series, options)
+    training, held = series.hold_out(options.validation_share, options.seed)
+    require_every_class(training)
+    standardizer = Standardizer.fit(training)
+    ready, unseen = standardizer.apply(training), standardizer.apply(held)
     if name == "prefix":
-        if counts is not None and not np.allclose(counts, counts[0]):
-            remedy = 'Take model="rocket" or "recurrent", or leave the weights out.'
-            raise InvalidArgument("sample_weight", "None for a classifier on prefixes", "weights", remedy)
-        classifier = None if isinstance(way.model, str) else way.model
-        model: Model = PrefixScorer(ready.features, len(ready.classes), classifier=classifier)
-        record: Mapping[str, Any] = {"series": len(ready)}
-        assert isinstance(model, PrefixScorer)
-        model.fit(ready.observations, ready.labels, ready.lengths, seed=way.seed)
+        model, settings, record = _fit_prefix(ready, options)
     else:
-        settings = settings_for(name, way.settings)
-        model, record = _train(ready, unseen, counts, settings, way)
+        settings = settings_for(name, options.settings)
+        model, record = _train(ready, unseen, settings, options, family)
     model.eval()
-    return Learned(name, model, settings, standardizer, held_out_scores(model, unseen).part(_KEPT), record)
+    return Learned(name, model, settings, standardizer, scored(model, unseen).at_most(_KEPT), record)
 
 
 def recurrent_settings(
@@ -221,32 +231,35 @@ def recurrent_settings(
 
 def settings_for(name: str, settings: Settings) -> Settings:
     """The settings with the model of that name."""
+    if name == OWN:
+        return settings  # its `model` table is only noted
     cell = TRAINED[name]
     model = replace(settings.model, name="earliest") if cell is None else replace(settings.model, cell=cell)
     return replace(settings, model=model)
 
 
 @torch.no_grad()
-def scores_of(model: Model, series: Series, *, rows: int = 500) -> Scores:
-    """The scores of all series, computed a part at a time."""
-    parts = zip(series.observations.split(rows), series.lengths.split(rows), strict=True)
-    return torch.cat([model.scores(*part).cpu() for part in parts])
+def scored(model: Model, series: Series, *, rows: int = 500) -> Scored:
+    """The scores of all series, computed some rows at a time."""
+    chunks = zip(series.observations.split(rows), series.lengths.split(rows), strict=True)
+    scores, halting = zip(*(model.scores_and_halting(*chunk) for chunk in chunks), strict=True)
+    return Scored(
+        torch.cat(scores).cpu().numpy(),
+        series.lengths.numpy(),
+        None if series.labels is None else series.labels.numpy(),
+        None if series.groups is None else as_groups(series.groups, len(series)),
+        torch.cat(halting).cpu().numpy() if model.halts else None,
+    )
 
 
-def held_out_scores(model: Model, unseen: Series) -> HeldOut:
-    """What the model says about series it has not seen."""
-    groups = None if unseen.groups is None else torch.as_tensor(as_groups(unseen.groups, len(unseen)))
-    return HeldOut(scores_of(model, unseen), unseen.labels, unseen.lengths, groups)
-
-
-def refuse_lonely(series: Series) -> None:
+def require_two_per_class(series: Series) -> None:
     """Nothing can be held out where every class has one series."""
     if int(series.class_counts().max()) < 2:
         got = f"{len(series)} series of {len(series)} classes"
         raise InvalidArgument("y", "a class with at least 2 series", got, "Bring more series of each class.")
 
 
-def refuse_absent(series: Series) -> None:
+def require_every_class(series: Series) -> None:
     """Nothing can be learned about a class without a series."""
     absent = np.flatnonzero(series.class_counts() == 0)
     if len(absent):
@@ -260,31 +273,39 @@ def prepared(standardizer: Standardizer, observations: torch.Tensor) -> torch.Te
     return standardizer.apply_step(with_mask(observations) if standardizer.mask_channels else observations)
 
 
-def _fit_rocket(series: Series, weights: FloatArray | None, way: Way) -> Learned:
+def _fit_rocket(series: Series, options: FitOptions) -> Learned:
     standardizer = Standardizer.fit(series)
     ready = standardizer.apply(series)
-    classes = len(ready.classes)
-    groups = None if ready.groups is None else ready.group_places()
-    with _watched(way.verbose) as watch:
+    groups = None if ready.groups is None else ready.group_indices()
+    with _watched(options.verbose) as watch:
         model, left_out = Rocket.fit(
             ready.observations,
             ready.labels,
             ready.lengths,
-            classes=classes,
-            weights=weights,
+            classes=len(ready.classes),
+            weights=None if ready.weights is None else ready.weights.numpy(),
             groups=groups,
-            seed=way.seed,
+            seed=options.seed,
             watch=watch,
         )
     unit = "series" if groups is None else "group"
     record = {
         "series": len(ready),
         "held_out": f"left out one {unit} at a time",
-        "checkpoints": list(model.checkpoints),
+        "checkpoints": list(model.evaluation_times),
     }
-    owners = None if groups is None else torch.as_tensor(groups)
-    held_out = HeldOut(left_out, ready.labels, ready.lengths, owners).part(_KEPT)
-    return Learned("rocket", model, None, standardizer, held_out, record)
+    held_out = Scored(left_out.numpy(), ready.lengths.numpy(), ready.labels.numpy(), groups)
+    return Learned("rocket", model, None, standardizer, held_out.at_most(_KEPT), record)
+
+
+def _fit_prefix(ready: Series, options: FitOptions) -> tuple[Model, None, Mapping[str, Any]]:
+    if ready.weights is not None and not np.allclose(ready.weights, ready.weights[0]):
+        remedy = 'Take model="rocket" or "recurrent", or leave the weights out.'
+        raise InvalidArgument("sample_weight", "None for a classifier on prefixes", "weights", remedy)
+    classifier = None if isinstance(options.model, str) else options.model
+    model = PrefixScorer(ready.features, len(ready.classes), classifier=classifier)
+    model.fit(ready.observations, ready.labels, ready.lengths, seed=options.seed)
+    return model, None, {"series": len(ready)}
 
 
 @contextmanager
@@ -293,7 +314,7 @@ def _watched(verbose: bool) -> Iterator[Callable[[str, int, int], None] | None]:
     if not verbose:
         yield None
         return
-    bar = Bar("convolving series", 1)
+    bar = ProgressBar("convolving series", 1)
     bar.show()
     try:
         yield bar.turn_to
@@ -301,35 +322,33 @@ def _watched(verbose: bool) -> Iterator[Callable[[str, int, int], None] | None]:
         bar.hide()
 
 
-def _split(series: Series, way: Way) -> tuple[np.ndarray, np.ndarray]:
-    """Places to train on, and places held out."""
-    # Series whose only observation is their place, in float64: exact for any number of them.
-    order = torch.arange(len(series)).double()[:, None, None]
-    places = Series(order, series.labels, series.classes, groups=series.groups)
-    cut = places.split if series.groups is None else places.split_by_group
-    training, held = (part.observations.flatten().long().numpy() for part in cut(way.validation_share, way.seed))
-    return training, held
-
-
 def _train(
-    ready: Series, unseen: Series, weights: FloatArray | None, settings: Settings, way: Way
+    ready: Series, unseen: Series, settings: Settings, options: FitOptions, family: type[ThresholdRule]
 ) -> tuple[Model, Mapping[str, Any]]:
     from sooner.train import train
 
-    torch.manual_seed(way.seed)
-    counts = ready.class_counts() if weights is None else np.bincount(ready.labels, weights=weights)
-    log_prior = np.log(counts / counts.sum())
-    model = build_model(settings.model, ready.features, len(ready.classes), log_prior=log_prior)
-    if way.folder is not None:
-        _refuse_other_data(way.folder, ready, unseen, weights=weights)
+    classes = len(ready.classes)
+    if is_own_model(options.model):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(options.seed)
+            model = own_model(options.model, ready.features, classes)
+        if issubclass(family, Halting) and not model.halts:
+            remedy = (
+                "Set `halts = True` in the model and give the probability as `Windows.halting` and `LiveStep.halting`."
+            )
+            raise InvalidArgument("rule", "one that reads scores for this model", "'halting'", remedy)
+    else:
+        model = untrained(settings.model, ready, classes, seed=options.seed)
+    if options.folder is not None:
+        _refuse_other_data(options.folder, ready, unseen)
     record = train(
         model,
-        _examples(ready, weights),
-        _examples(unseen, None),
+        ready,
+        replace(unseen, weights=None),
         settings,
-        folder=way.folder,
-        resume=way.folder is not None,
-        verbose=way.verbose,
+        folder=options.folder,
+        resume=options.folder is not None,
+        verbose=options.verbose,
     )
     best = {"step": record.best.step, "metric": record.best.metric}
     return model, {
@@ -344,19 +363,11 @@ def _train(
     }
 
 
-def _examples(series: Series, weights: FloatArray | None) -> "Examples":
-    from sooner.train import Examples
-
-    equal = bool((series.lengths == series.observations.shape[1]).all())
-    kept = None if weights is None else torch.as_tensor(weights)
-    return Examples(series.observations, series.labels, None if equal else series.lengths, kept)
-
-
-def _refuse_other_data(folder: Path, *parts: Series, weights: FloatArray | None) -> None:
+def _refuse_other_data(folder: Path, ready: Series, unseen: Series) -> None:
     """A run goes on with the data it began with."""
-    digest = hashlib.sha256(b"" if weights is None else weights.tobytes())
-    for part in parts:
-        for tensor in (part.observations, part.labels, part.lengths):
+    digest = hashlib.sha256(b"" if ready.weights is None else ready.weights.numpy().tobytes())
+    for series in (ready, unseen):
+        for tensor in (series.observations, series.labels, series.lengths):
             digest.update(tensor.contiguous().numpy().tobytes())
     note = folder / "data.sha256"
     if note.exists() and note.read_text(encoding="utf-8").strip() != digest.hexdigest():
@@ -364,6 +375,11 @@ def _refuse_other_data(folder: Path, *parts: Series, weights: FloatArray | None)
         raise InvalidArgument("folder", "without a run on other data", str(folder), remedy)
     folder.mkdir(parents=True, exist_ok=True)
     note.write_text(digest.hexdigest() + "\n", encoding="utf-8")
+
+
+def _is_factory(model: Any) -> bool:
+    """A function, where a scikit-learn classifier would be an object with `fit`."""
+    return callable(model) and not hasattr(model, "fit")
 
 
 def _weights_of(loss: Any) -> Mapping[str, float]:

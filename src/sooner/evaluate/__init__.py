@@ -2,9 +2,6 @@
 
 from sooner.evaluate.achieved import Achieved as Achieved
 from sooner.evaluate.achieved import achieved as achieved
-from sooner.evaluate.bands import Limits as Limits
-from sooner.evaluate.bands import balanced_limits as balanced_limits
-from sooner.evaluate.bands import exact_limits as exact_limits
 from sooner.evaluate.choose import choose_rule as choose_rule
 from sooner.evaluate.choose import default_threshold as default_threshold
 from sooner.evaluate.choose import greatest_threshold_for_time as greatest_threshold_for_time
@@ -14,8 +11,11 @@ from sooner.evaluate.choose import threshold_of_least_average_cost as threshold_
 from sooner.evaluate.choose import threshold_of_least_cost as threshold_of_least_cost
 from sooner.evaluate.curve import sat_curve as sat_curve
 from sooner.evaluate.curve import stopping_curve as stopping_curve
-from sooner.evaluate.grouped import group_limits as group_limits
-from sooner.evaluate.grouped import group_mean_limits as group_mean_limits
+from sooner.evaluate.group_intervals import group_limits as group_limits
+from sooner.evaluate.group_intervals import group_mean_limits as group_mean_limits
+from sooner.evaluate.intervals import Limits as Limits
+from sooner.evaluate.intervals import balanced_limits as balanced_limits
+from sooner.evaluate.intervals import exact_limits as exact_limits
 from sooner.evaluate.menu import Menu as Menu
 from sooner.evaluate.menu import Offer as Offer
 from sooner.evaluate.menu import menu_of as menu_of

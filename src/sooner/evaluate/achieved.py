@@ -10,11 +10,11 @@ import numpy as np
 from scipy import special
 
 from sooner.errors import NearChance
-from sooner.evaluate.bands import Limits, balanced_limits, exact_limits
-from sooner.evaluate.grouped import group_counts, group_limits, group_mean_limits
-from sooner.evaluate.metrics import as_groups, class_errors, hitting_times
-from sooner.inputs import labelled
+from sooner.evaluate.group_intervals import group_counts, group_limits, group_mean_limits
+from sooner.evaluate.intervals import Limits, balanced_limits, exact_limits
+from sooner.evaluate.metrics import class_errors, hitting_times
 from sooner.rules import Rule
+from sooner.scores import Scored
 from sooner.types import ArrayLike, Decisions, IntArray
 
 NEAR, SURE, HALF = 0.85, 0.99, 0.5
@@ -28,20 +28,20 @@ noise are mostly found out so, not always.
 
 @dataclass(frozen=True)
 class Achieved:
-    """The numbers of one rule on labelled series, each with its two-sided confidence limits.
+    """Error and mean time of one rule on labelled series, with two-sided confidence intervals.
 
     Attributes:
-        rule: what decided.
-        series: how many were decided.
-        error: balanced; `error_low` and `error_high` are its limits.
+        rule: the rule with its threshold.
+        series: number of series.
+        error: the balanced error; its confidence interval is `error_low` to `error_high`.
         error_rate: the plain share of wrong decisions.
-        mean_time: counted from 1; `mean_time_low` and `mean_time_high` are its limits.
+        mean_time: mean number of observations until the decision; its interval is `mean_time_low` to `mean_time_high`.
         earliness: the mean share of a series that was read.
-        forced: the share of decisions that the end of a series forced.
+        forced: the share of decisions that were forced by the end of a series.
         chance: the balanced error of guessing, 1 - 1/K.
-        error_at_most: what the balanced error is at most, with 99% confidence to one side, each series by itself.
+        error_at_most: one-sided upper limit of the balanced error with 99% confidence, ignoring groups.
         near_chance: whether the error is 85% of chance, or half of it where `error_at_most` reaches chance.
-        groups: how many groups the series come from, if that is known: the limits are then about groups.
+        groups: number of groups if they are known; the intervals are then for new groups.
     """
 
     rule: Rule
@@ -68,7 +68,7 @@ class Achieved:
 
     def __str__(self) -> str:
         return (
-            f"balanced error {self.error:.2%} (95 % limits {self.error_low:.2%} to {self.error_high:.2%}), "
+            f"balanced error {self.error:.2%} (95% confidence interval {self.error_low:.2%} to {self.error_high:.2%}), "
             f"mean time {self.mean_time:.2f} ({self.mean_time_low:.2f} to {self.mean_time_high:.2f}), "
             f"forced {self.forced:.1%}, on {self.where}"
         )
@@ -100,29 +100,38 @@ def achieved(
     lengths: ArrayLike | None = None,
     groups: Any = None,
     confidence: float = 0.95,
+    halting: ArrayLike | None = None,
 ) -> Achieved:
-    """What the rule reaches on these series.
+    """Evaluate a rule on the scores of labelled series. For a classifier, `clf.evaluate(X, y)` does the same.
 
     Args:
         rule: any.
-        scores: (batch, time, classes), of series that neither training nor the choice of the rule saw, for honest limits.
+        scores: (batch, time, classes). For unbiased estimates, use series that were used neither for training nor for choosing
+            the rule.
         labels: (batch,), in 0..K-1.
-        lengths: (batch,); what lies beyond is padding.
-        groups: (batch,), who or what a series comes from, if several come from one: the limits are then about new groups, not
-            about new series of these (see `sooner.evaluate.grouped`).
-        confidence: of the limits: exact ones of the classes joined for the balanced error, Student's for the mean time.
+        lengths: (batch,); everything beyond is padding.
+        groups: (batch,), group IDs (for example the patient): the confidence intervals are then for new groups, not for new
+            series of the same groups (see `sooner.evaluate.group_intervals`).
+        confidence: of the intervals, which are exact for each class and combined for the balanced error, and use Student's t for
+            the mean time.
+        halting: (batch, time), the model's own halting probability, for rules that read it.
 
     >>> from sooner.rules import MSPRT
     >>> found = achieved(MSPRT(2.0), [[[0.0, 1.0], [3.0, 0.0]], [[0.0, 2.0], [0.0, 4.0]]], [0, 1])
     >>> found.error, found.mean_time
     (0.0, 1.5)
     """
-    batch = labelled(scores, labels, lengths)
-    decisions = rule.decide(batch.scores, batch.lengths)
-    truths, classes = batch.labels.cpu().numpy(), batch.scores.shape[2]
-    places = None if groups is None else as_groups(groups, len(truths))
-    errors, times, chance = class_errors(decisions, truths), hitting_times(decisions), 1 - 1 / classes
-    limits = _limits(decisions, truths, places, confidence)
+    return achieved_of(
+        rule, Scored.of(scores, labels, lengths=lengths, groups=groups, halting=halting), confidence=confidence
+    )
+
+
+def achieved_of(rule: Rule, scored: Scored, *, confidence: float = 0.95) -> Achieved:
+    """`achieved` of a checked record."""
+    decisions = rule.decide(*scored, halting=scored.halting)
+    truths, chance = scored.truths, 1 - 1 / scored.scores.shape[2]
+    errors, times = class_errors(decisions, truths), hitting_times(decisions)
+    limits = _limits(decisions, truths, scored.groups, confidence)
     at_most = float(_limits(decisions, truths, None, 2 * SURE - 1)[0].high)  # of a two-sided interval the upper end
     doubtful = HALF if at_most >= chance else NEAR
     return Achieved(
@@ -135,14 +144,14 @@ def achieved(
         mean_time=times.mean,
         mean_time_low=max(float(limits[1].low), 1.0),
         mean_time_high=float(limits[1].high),
-        earliness=float((decisions.times / batch.lengths.cpu().numpy()).mean()),
+        earliness=float((decisions.times / scored.lengths).mean()),
         forced=times.forced,
         forced_low=float(limits[2].low),
         forced_high=float(limits[2].high),
         chance=chance,
         error_at_most=at_most,
         near_chance=errors.balanced >= doubtful * chance,
-        groups=None if places is None else int(places.max()) + 1,
+        groups=None if scored.groups is None else int(scored.groups.max()) + 1,
     )
 
 

@@ -26,11 +26,12 @@ def choose_rule(
     max_mean_time: float | None = None,
     cost_of_waiting: float | None = None,
     cost_of_error: float = 1.0,
+    halting: ArrayLike | None = None,
 ) -> R:
     """The rule of that family that meets exactly one target on held-out scores.
 
     Args:
-        rule: `MSPRT`, `LogOdds`, `FixedTime` or `ProbabilityThreshold`.
+        rule: `MSPRT`, `LogOdds`, `FixedTime`, `ProbabilityThreshold` or `Halting`.
         scores: (batch, time, classes), of series that training never saw.
         labels: (batch,), in 0..K-1.
         lengths: (batch,); what lies beyond is padding.
@@ -38,6 +39,7 @@ def choose_rule(
         max_mean_time: see `greatest_threshold_for_time`.
         cost_of_waiting: for one observation, see `threshold_of_least_cost`.
         cost_of_error: of one wrong decision, beside `cost_of_waiting`.
+        halting: (batch, time), the model's own halting probability, for `Halting`.
 
     >>> from sooner.rules import MSPRT
     >>> choose_rule(MSPRT, [[[0.0, 1.0], [3.0, 0.0]], [[0.0, 2.0], [0.0, 4.0]]], [0, 1], max_error=0.1)
@@ -45,6 +47,26 @@ def choose_rule(
 
     Of all thresholds that decide these series alike, it is the one in the middle, so that rounding cannot matter.
     """
+    return rule_for_target(
+        rule,
+        sat_curve(scores, labels, lengths=lengths, rule=rule, halting=halting),
+        max_error=max_error,
+        max_mean_time=max_mean_time,
+        cost_of_waiting=cost_of_waiting,
+        cost_of_error=cost_of_error,
+    )
+
+
+def rule_for_target(
+    rule: type[R],
+    curve: SATCurve,
+    *,
+    max_error: float | None = None,
+    max_mean_time: float | None = None,
+    cost_of_waiting: float | None = None,
+    cost_of_error: float = 1.0,
+) -> R:
+    """`choose_rule` from the curve of that family of rules."""
     targets = {"max_error": max_error, "max_mean_time": max_mean_time, "cost_of_waiting": cost_of_waiting}
     given = [name for name, target in targets.items() if target is not None]
     if len(given) != 1:
@@ -54,7 +76,6 @@ def choose_rule(
             given or "none",
             "Give exactly one.",
         )
-    curve = sat_curve(scores, labels, lengths=lengths, rule=rule)
     if max_error is not None:
         return settled(rule, curve, least_threshold_for_error(curve, max_error))
     if max_mean_time is not None:
@@ -69,15 +90,15 @@ def settled(rule: type[R], curve: SATCurve, threshold: float) -> R:
     A threshold of the curve is the statistic of some series, to the last bit: live, where sums are rounded otherwise, that
     series could be decided otherwise. Times and infinity are exact, and stay.
     """
-    place = int(np.searchsorted(curve.thresholds, threshold))
-    if issubclass(rule, FixedTime) or place == 0 or not np.isfinite(threshold):
+    index = int(np.searchsorted(curve.thresholds, threshold))
+    if issubclass(rule, FixedTime) or index == 0 or not np.isfinite(threshold):
         return rule.at(threshold)
-    return rule.at(float((curve.thresholds[place - 1] + threshold) / 2))
+    return rule.at(float((curve.thresholds[index - 1] + threshold) / 2))
 
 
 def least_threshold_for_error(curve: SATCurve, max_error: float) -> float:
     """The least threshold at which the balanced error is at most `max_error`."""
-    limit = as_number(max_error, name="max_error", low=0.0, high=1.0, remedy="It is a fraction: 0.02 means 2 %.")
+    limit = as_number(max_error, name="max_error", low=0.0, high=1.0, remedy="It is a fraction: 0.02 means 2%.")
     meets = np.flatnonzero(curve.errors <= limit)
     if len(meets) == 0:
         remedy = "Allow more error, or bring better scores or longer series."

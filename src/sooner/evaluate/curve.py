@@ -4,27 +4,27 @@ As the threshold rises, the stopping time of a series changes only where its sta
 of all series are sorted once, and running sums of the change in time and in error give every point.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from sooner.errors import InvalidArgument
-from sooner.inputs import as_tensor, as_whole, labelled, running
+from sooner.evaluate.records import Sweep
+from sooner.inputs import (
+    as_labels,
+    as_lengths,
+    as_real_tensor,
+    as_tensor,
+    as_whole,
+    refuse_empty,
+    refuse_nonfinite,
+    running,
+)
 from sooner.rules import MSPRT, ThresholdRule, leader
-from sooner.types import ArrayLike, BoolArray, FloatArray, IntArray, SATCurve
-
-
-class _Events(NamedTuple):
-    """What happens when the threshold passes a record: sorted record values, and the change each one brings."""
-
-    values: FloatArray
-    waits: IntArray
-    wrong: IntArray
-    forced: IntArray
-    classes: IntArray
-    lengths: IntArray
+from sooner.scores import Scored
+from sooner.types import ArrayLike, IntArray, SATCurve
 
 
 def sat_curve(
@@ -33,6 +33,7 @@ def sat_curve(
     *,
     lengths: ArrayLike | None = None,
     rule: type[ThresholdRule] = MSPRT,
+    halting: ArrayLike | None = None,
 ) -> SATCurve:
     """The curve of a threshold rule on stored scores; point j is what `rule.at(thresholds[j])` gives.
 
@@ -44,19 +45,31 @@ def sat_curve(
         labels: (batch,), in 0..K-1.
         lengths: (batch,); what lies beyond is padding.
         rule: the family of rules: `MSPRT` by default; `FixedTime` gives the curve of the fixed-time test.
+        halting: (batch, time), the model's own halting probability, for `Halting`.
 
     >>> scores = torch.tensor([[[0.0, 1.0], [3.0, 0.0]], [[0.0, 2.0], [0.0, 4.0]]])
     >>> curve = sat_curve(scores, [0, 1])
     >>> curve.thresholds, curve.mean_times, curve.errors
     (array([ 1.,  2.,  3.,  4., inf]), array([1. , 1.5, 2. , 2. , 2. ]), array([0.5, 0. , 0. , 0. , 0. ]))
     """
+    family = as_threshold_family(rule)
+    return curve_of(Scored.of(scores, labels, lengths=lengths, halting=halting), family)
+
+
+def as_threshold_family(rule: object) -> type[ThresholdRule]:
+    """A class of threshold rules."""
     if not (isinstance(rule, type) and issubclass(rule, ThresholdRule)):
-        raise InvalidArgument(
-            "rule", "a class of threshold rules, for example MSPRT", repr(rule), "Only a threshold can be swept."
-        )
-    batch = labelled(scores, labels, lengths)
-    statistic = rule.statistic(batch.scores)
-    return _sweep(statistic, leader(batch.scores), batch.labels, batch.lengths, classes=batch.scores.shape[2])
+        expected, remedy = "a class of threshold rules, for example MSPRT", "Only a threshold can be swept."
+        raise InvalidArgument("rule", expected, repr(rule), remedy)
+    return rule
+
+
+def curve_of(scored: Scored, rule: type[ThresholdRule] = MSPRT) -> SATCurve:
+    """`sat_curve` of a checked record."""
+    scores = torch.from_numpy(scored.scores)
+    halting = None if scored.halting is None else torch.from_numpy(scored.halting)
+    statistic, guesses = rule.statistic_with(scores, halting).numpy(), leader(scores).numpy()
+    return curve_of_statistic(statistic, guesses, scored.truths, lengths=scored.lengths, classes=scores.shape[2])
 
 
 def stopping_curve(
@@ -78,7 +91,7 @@ def stopping_curve(
     """
     classes = as_whole(classes, name="classes", low=2, remedy="It is the number of classes.")
     guesses = as_tensor(predictions, name="predictions")
-    numbers = as_tensor(statistic, name="statistic")
+    numbers = as_real_tensor(statistic, name="statistic")
     if numbers.ndim != 2 or guesses.shape != numbers.shape or guesses.is_floating_point():
         raise InvalidArgument(
             "predictions",
@@ -87,60 +100,43 @@ def stopping_curve(
             "Give the class that would be named at each time.",
         )
     if numbers.isnan().any():
-        raise InvalidArgument("statistic", "free of NaN", "NaN", "Look for a missing value or a diverged training.")
-    # The one door for labels and lengths; the statistic stands in for scores, once for each class.
-    batch = labelled(numbers[..., None].expand(-1, -1, classes), labels, lengths)
-    return _sweep(batch.scores[..., 0], guesses.to(numbers.device), batch.labels, batch.lengths, classes=classes)
+        raise InvalidArgument("statistic", "free of NaN", "NaN", "Check for a missing value or a diverged training.")
+    refuse_empty(numbers, name="statistic")
+    if numbers.shape[1] == 0:
+        expected = "of shape (batch, time) with at least 1 observation"
+        raise InvalidArgument("statistic", expected, f"shape {tuple(numbers.shape)}", "Drop empty series.")
+    truths = as_labels(labels, numbers, classes=classes)
+    ends = as_lengths(lengths, numbers, time=numbers.shape[1])
+    refuse_nonfinite(numbers[..., None], running(ends, numbers.shape[1]), name="statistic")
+    arrays = (each.detach().cpu().numpy() for each in (numbers.double(), guesses, truths))
+    return curve_of_statistic(*arrays, lengths=ends.cpu().numpy(), classes=classes)
 
 
-def _sweep(
-    statistic: torch.Tensor, guesses: torch.Tensor, labels: torch.Tensor, lengths: torch.Tensor, *, classes: int
+def curve_of_statistic(
+    statistic: npt.NDArray[np.floating[Any]],
+    predictions: IntArray,
+    labels: IntArray,
+    *,
+    lengths: IntArray,
+    classes: int,
 ) -> SATCurve:
-    truths, series = labels.cpu().numpy(), len(labels)
-    live = running(lengths, statistic.shape[1])
-    wrong = (guesses != labels[:, None]).cpu().numpy()
-    masked = torch.where(live, statistic, -torch.inf).detach().cpu().double().numpy()
-    horizons = lengths.cpu().numpy()
-    events = _events(masked, wrong, truths, horizons)
-    ends = np.flatnonzero(np.append(events.values[1:] != events.values[:-1], True))
-    counts = np.bincount(truths, minlength=classes)
+    """`stopping_curve` of checked arrays."""
+    sweep, series = Sweep.of(statistic, lengths), len(labels)
+    wrong = predictions != labels[:, None]
+    waits, owners = sweep.then - sweep.time, labels[sweep.series]
+    change = wrong[sweep.series, sweep.then].astype(np.int64) - wrong[sweep.series, sweep.time]
+    counts = np.bincount(labels, minlength=classes)
     present = np.flatnonzero(counts)
     # Whole numbers of wrong decisions in each class, so that an error of 0 is 0 and an attained error is met exactly.
     mistakes = {
-        k: _running_sum(int(wrong[truths == k, 0].sum()), np.where(events.classes == k, events.wrong, 0), ends)
-        for k in present
+        k: sweep.sums(int(wrong[labels == k, 0].sum()), np.where(owners == k, change, 0)) for k in present.tolist()
     }
     return SATCurve(
-        thresholds=np.append(events.values[ends], np.inf),
-        mean_times=_running_sum(series, events.waits, ends) / series,
-        errors=np.asarray(sum(mistakes[k] / counts[k] for k in present) / len(present)),
-        forced=_running_sum(0, events.forced, ends) / series,
+        thresholds=sweep.thresholds,
+        mean_times=sweep.sums(series, waits) / series,
+        errors=np.asarray(sum(mistakes[k] / counts[k] for k in mistakes) / len(present)),
+        forced=sweep.sums(0, sweep.last) / series,
         error_rates=np.asarray(sum(mistakes.values()) / series),
-        earliness=_running_sum((1 / horizons).sum(), events.waits / events.lengths, ends) / series,
+        earliness=sweep.sums((1 / lengths).sum(), waits / lengths[sweep.series]) / series,
         absent=tuple(np.flatnonzero(counts == 0).tolist()),
     )
-
-
-def _events(statistic: FloatArray, wrong: BoolArray, truths: IntArray, lengths: IntArray) -> _Events:
-    """The records of every series, sorted by value. Beyond its last record a series is forced at its end."""
-    is_record = np.ones(statistic.shape, dtype=bool)
-    is_record[:, 1:] = statistic[:, 1:] > np.maximum.accumulate(statistic, axis=1)[:, :-1]
-    series, time = np.nonzero(is_record)
-    last = np.append(series[1:] != series[:-1], True)
-    then = np.where(last, lengths[series] - 1, np.roll(time, -1))
-    change = wrong[series, then].astype(np.int64) - wrong[series, time]
-    values = statistic[series, time]
-    order = np.argsort(values)
-    return _Events(
-        values[order],
-        (then - time)[order],
-        change[order],
-        last[order].astype(np.int64),
-        truths[series][order],
-        lengths[series][order],
-    )
-
-
-def _running_sum(start: float, changes: npt.NDArray[Any], ends: IntArray) -> npt.NDArray[Any]:
-    sums: npt.NDArray[Any] = start + np.append(0, np.cumsum(changes)[ends])
-    return sums

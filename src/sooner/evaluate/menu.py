@@ -58,7 +58,7 @@ class Menu:
 
     def __str__(self) -> str:
         rows = [COLUMNS, *self.rows()]
-        widths = [max(len(row[place]) for row in rows) for place in range(len(COLUMNS))]
+        widths = [max(len(row[index]) for row in rows) for index in range(len(COLUMNS))]
         lines = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
         return "\n".join([*lines, self.note])
 
@@ -84,10 +84,10 @@ def _offer(curve: SATCurve, max_error: float | None, rule: type[ThresholdRule]) 
     meets = np.flatnonzero(curve.errors <= limit)
     if not len(meets):
         return Offer(max_error, None, None, None)
-    place = meets[0]
-    at = settled(rule, curve, float(curve.thresholds[place]))
+    index = meets[0]
+    at = settled(rule, curve, float(curve.thresholds[index]))
     threshold = float(next(iter(vars(at).values())))  # a threshold rule has one field, whatever its family calls it
-    return Offer(max_error, threshold, float(curve.errors[place]), float(curve.mean_times[place]))
+    return Offer(max_error, threshold, float(curve.errors[index]), float(curve.mean_times[index]))
 
 
 def _row(offer: Offer) -> tuple[str, str, str, str]:

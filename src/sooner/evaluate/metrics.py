@@ -10,9 +10,10 @@ import numpy.typing as npt
 import torch
 
 from sooner.errors import InvalidArgument
-from sooner.evaluate.bands import exact_limits
-from sooner.evaluate.grouped import group_counts, group_limits
-from sooner.inputs import as_entries, as_number, as_real, labelled, running
+from sooner.evaluate.group_intervals import group_counts, group_limits
+from sooner.evaluate.intervals import exact_limits
+from sooner.inputs import as_entries, as_groups, as_number, as_real
+from sooner.scores import Scored
 from sooner.types import ArrayLike, Decisions, FloatArray, IntArray
 
 
@@ -88,25 +89,13 @@ def class_errors(
     if groups is None:
         low, high = exact_limits(wrong, counts, confidence=confidence)
     else:
-        places = as_groups(groups, len(truths))
-        of = group_counts(index, places, classes=len(found))
-        bad = group_counts(index, places, classes=len(found), weights=guesses != truths)
+        members = as_groups(groups, len(truths))
+        of = group_counts(index, members, classes=len(found))
+        bad = group_counts(index, members, classes=len(found), weights=guesses != truths)
         each = [group_limits(bad[:, [k]], of[:, [k]], confidence=confidence) for k in range(len(found))]
         low, high = np.array([one.low for one in each]), np.array([one.high for one in each])
     known = found if classes is None else np.asarray(classes)
     return ClassErrors(found, wrong / counts, low, high, counts, tuple(np.setdiff1d(known, found).tolist()))
-
-
-def as_groups(groups: Any, series: int) -> IntArray:
-    """(series,): the group of each series as a number from 0, from names of any one type."""
-    names = as_entries(groups, name="groups")
-    if names.shape != (series,):
-        remedy = "Give one group for each series, for example the person or the machine it comes from."
-        raise InvalidArgument("groups", f"of shape ({series},)", f"shape {names.shape}", remedy)
-    try:
-        return np.unique(names, return_inverse=True)[1]
-    except TypeError:
-        raise InvalidArgument("groups", "of one type", "several", "Turn them into text.") from None
 
 
 def mean_time(times: Decisions | ArrayLike) -> float:
@@ -117,7 +106,9 @@ def mean_time(times: Decisions | ArrayLike) -> float:
     """
     array = as_real(times.times if isinstance(times, Decisions) else times, name="times")
     if array.size == 0:
-        raise InvalidArgument("times", "of at least 1 series", "an empty batch", "A mean over nobody has no value.")
+        raise InvalidArgument(
+            "times", "of at least 1 series", "an empty batch", "The mean of an empty batch is undefined."
+        )
     return float(array.mean())
 
 
@@ -166,10 +157,15 @@ def mean_accuracy(scores: ArrayLike, labels: ArrayLike, *, lengths: ArrayLike | 
 
     At each time the classes with a series that still runs count.
     """
-    batch = labelled(scores, labels, lengths)
-    member = torch.nn.functional.one_hot(batch.labels, batch.scores.shape[2]).double().T
-    live = running(batch.lengths, batch.scores.shape[1]).double()
-    right = (batch.scores.argmax(dim=2) == batch.labels[:, None]) * live
+    return mean_accuracy_of(Scored.of(scores, labels, lengths=lengths))
+
+
+def mean_accuracy_of(scored: Scored) -> float:
+    """`mean_accuracy` of a checked record."""
+    scores, labels = torch.from_numpy(scored.scores), torch.from_numpy(scored.truths)
+    member = torch.nn.functional.one_hot(labels, scores.shape[2]).double().T
+    live = torch.from_numpy(scored.live).double()
+    right = (scores.argmax(dim=2) == labels[:, None]) * live
     counts = member @ live
     recalls = (member @ right) / counts.clamp_min(1)
     present = counts.sum(dim=0) > 0
@@ -205,7 +201,9 @@ def _pair(predicted: Decisions | ArrayLike, labels: ArrayLike) -> tuple[npt.NDAr
             "Give one true label for each prediction.",
         )
     if len(truths) == 0:
-        raise InvalidArgument("labels", "of at least 1 series", "an empty batch", "An error over nobody has no value.")
+        raise InvalidArgument(
+            "labels", "of at least 1 series", "an empty batch", "The error of an empty batch is undefined."
+        )
     if truths.dtype == object and len({type(one) for one in truths.tolist()}) > 1:
         raise InvalidArgument("labels", "of one type", "several", "Turn them all into text.")
     return guesses, truths

@@ -1,9 +1,14 @@
-"""Losses: pure functions of scores (or of window logits) and labels. `LOSSES` has them by name."""
+"""Losses: pure functions of scores (or of window logits) and labels. `LOSSES` has them by name.
 
-from collections.abc import Callable, Mapping
+Each checks what it is given; its `inner` is the same function of a batch that is known to be fine (see `sooner.losses.checked`).
+"""
+
+from collections.abc import Mapping
+from typing import Any
 
 from sooner.errors import UnknownName
 from sooner.losses import costs as costs
+from sooner.losses.checked import Loss
 from sooner.losses.logsumexp import cost_sensitive_lsel as cost_sensitive_lsel
 from sooner.losses.logsumexp import lscel as lscel
 from sooner.losses.logsumexp import lsel as lsel
@@ -23,9 +28,8 @@ from sooner.losses.ratios import lsif_clipped as lsif_clipped
 from sooner.losses.ratios import lsif_halved as lsif_halved
 from sooner.losses.ratios import lsifwc as lsifwc
 from sooner.losses.windows import multiplet as multiplet
-from sooner.types import Scalar
 
-SCORE_LOSSES: Mapping[str, Callable[..., Scalar]] = {
+SCORE_LOSSES: Mapping[str, Loss[Any]] = {
     loss.__name__: loss
     for loss in (
         *(lsel, modified_lsel, cost_sensitive_lsel, lscel, nga_lsel),
@@ -36,11 +40,11 @@ SCORE_LOSSES: Mapping[str, Callable[..., Scalar]] = {
 }
 """The losses on scores of shape (batch, time, classes)."""
 
-LOSSES: Mapping[str, Callable[..., Scalar]] = {**SCORE_LOSSES, "multiplet": multiplet}
+LOSSES: Mapping[str, Loss[Any]] = {**SCORE_LOSSES, "multiplet": multiplet}
 """All of them; `multiplet` alone takes window logits."""
 
 
-def loss_named(name: str) -> Callable[..., Scalar]:
+def loss_named(name: str) -> Loss[Any]:
     """The loss of that name.
 
     >>> loss_named("lsel") is lsel

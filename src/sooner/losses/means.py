@@ -19,23 +19,25 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from sooner.errors import InvalidArgument
-from sooner.inputs import ScoredBatch, as_real_tensor, labelled, running
+from sooner.inputs import as_labels, as_real_tensor, refuse_empty, running, with_lengths, zero_beyond
 from sooner.types import ArrayLike, Costs, Labels, Lengths, Scalar, Scores
 
 PerStep = Float[Tensor, "batch time"]
+Counts = Float[Tensor, "rows classes"]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A checked batch: scores (zero beyond each length), labels, lengths, and the training set's class counts.
+    """What a loss knows: scores (zero beyond each length), labels, lengths, and the training set's class counts.
 
-    `counts` has one row, or one row for each time step: the series of each class that still run then.
+    `batch_of` checks all of it, the constructor trusts. `counts` has one row, or one row for each time step: the series of each
+    class that still run then.
     """
 
     scores: Scores
     labels: Labels
     lengths: Lengths
-    counts: Float[Tensor, "rows classes"]
+    counts: Counts
 
     @cached_property
     def frequencies(self) -> Costs:
@@ -57,6 +59,17 @@ class Batch:
         """True where the series still runs."""
         return running(self.lengths, self.scores.shape[1])
 
+    @cached_property
+    def shares(self) -> Float[Tensor, "time classes"]:
+        """p_k(t) = M_k(t) / M: the share of the training set that is of class k and still runs at t."""
+        if len(self.counts) > 1:
+            return (self.counts / self.counts[0].sum()).to(self.scores)
+        time, classes = self.scores.shape[1:]
+        alive = self.frequencies.new_zeros(classes, time)
+        alive = alive.index_add(0, self.labels, self.running.to(alive)).T
+        here = torch.bincount(self.labels, minlength=classes)
+        return self.frequencies * torch.where(here > 0, alive / here.clamp_min(1), 1.0)
+
     @property
     def _label_column(self) -> Tensor:
         return self.labels[:, None, None].expand(-1, self.scores.shape[1], 1)
@@ -76,41 +89,42 @@ class Batch:
 
 def batch_of(scores: ArrayLike, labels: ArrayLike, class_counts: ArrayLike | None, lengths: ArrayLike | None) -> Batch:
     """Check what a loss was given; without `class_counts`, the counts of the given labels stand for the training set."""
-    checked = labelled(scores, labels, lengths)
-    if checked.scores.dtype.itemsize < 4:
-        # Means over a batch do not fit into half precision.
-        checked = checked._replace(scores=checked.scores.float())
+    values, ends = with_lengths(scores, lengths)
+    refuse_empty(values, name="scores")
+    truths = as_labels(labels, values)
+    if values.dtype.itemsize < 4:
+        values = values.float()  # means over a batch do not fit into half precision
+    time, classes = values.shape[1:]
     if class_counts is None:
-        counts = torch.bincount(checked.labels, minlength=checked.scores.shape[2])[None].double()
-    else:
-        counts = _as_counts(class_counts, checked.scores)
-        _refuse_uncounted(counts, checked)
-    return Batch(*checked, counts)
+        return Batch(values, truths, ends, torch.bincount(truths, minlength=classes)[None].double())
+    batch = Batch(values, truths, ends, as_counts(class_counts, time, classes).to(values.device))
+    _refuse_uncounted(batch)
+    return batch
 
 
-def _as_counts(class_counts: ArrayLike, scores: Scores) -> Float[Tensor, "rows classes"]:
-    counts = as_real_tensor(class_counts, name="class_counts").to(device=scores.device, dtype=torch.float64)
-    time, classes = scores.shape[1:]
+def trusted_batch(scores: Scores, labels: Labels, counts: Counts, lengths: Lengths | None) -> Batch:
+    """The batch of a training step, whose data were checked before the training; scores that are not finite stay as they are."""
+    time = scores.shape[1]
+    if lengths is None:
+        return Batch(scores, labels, torch.full_like(labels, time), counts.to(scores.device))
+    return Batch(zero_beyond(scores, running(lengths, time)), labels, lengths, counts.to(scores.device))
+
+
+def as_counts(class_counts: ArrayLike, time: int, classes: int) -> Counts:
+    """One row of class counts, or one row for each time."""
+    counts = as_real_tensor(class_counts, name="class_counts").double()
+    remedy = "Give the number of training series of each class."
     if counts.shape not in ((classes,), (time, classes)):
-        raise InvalidArgument(
-            "class_counts",
-            f"of shape (classes,) = ({classes},) or (time, classes) = ({time}, {classes})",
-            f"shape {tuple(counts.shape)}",
-            "Give the number of training series of each class.",
-        )
+        expected = f"of shape (classes,) = ({classes},) or (time, classes) = ({time}, {classes})"
+        raise InvalidArgument("class_counts", expected, f"shape {tuple(counts.shape)}", remedy)
     if not bool((torch.isfinite(counts) & (counts >= 0)).all()):
-        raise InvalidArgument(
-            "class_counts",
-            "finite and at least 0",
-            counts.tolist(),
-            "Give the number of training series of each class.",
-        )
+        raise InvalidArgument("class_counts", "finite and at least 0", counts.tolist(), remedy)
     return counts.reshape(-1, classes)
 
 
-def _refuse_uncounted(counts: Float[Tensor, "rows classes"], batch: ScoredBatch) -> None:
-    alive = running(batch.lengths, batch.scores.shape[1])[:, : len(counts)]
-    uncounted = (alive & (counts[:, batch.labels].T == 0)).any(dim=1)
+def _refuse_uncounted(batch: Batch) -> None:
+    alive = batch.running[:, : len(batch.counts)]
+    uncounted = (alive & (batch.counts[:, batch.labels].T == 0)).any(dim=1)
     if bool(uncounted.any()):
         raise InvalidArgument(
             "class_counts",

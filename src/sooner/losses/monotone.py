@@ -2,13 +2,13 @@
 
 import torch
 
-from sooner.losses.means import Batch, PerStep, batch_of
-from sooner.types import ArrayLike, Scalar
+from sooner.losses.checked import checked_by, on_scores
+from sooner.losses.means import Batch, PerStep
+from sooner.types import Scalar
 
 
-def ranking_score(
-    scores: ArrayLike, labels: ArrayLike, *, class_counts: ArrayLike | None = None, lengths: ArrayLike | None = None
-) -> Scalar:
+@checked_by(on_scores)
+def ranking_score(batch: Batch) -> Scalar:
     """LSTM-s: max(0, max_{u<t} p_u[y] - p_t[y]) with p_t = softmax(s(t)), plain mean.
 
     Args:
@@ -17,15 +17,12 @@ def ranking_score(
         class_counts: (classes,); checked, but not needed.
         lengths: (batch,); what lies beyond is padding.
     """
-    batch = batch_of(scores, labels, class_counts, lengths)
     return batch.plain_mean(_fall(_posterior_of_truth(batch)))
 
 
-def ranking_margin(
-    scores: ArrayLike, labels: ArrayLike, *, class_counts: ArrayLike | None = None, lengths: ArrayLike | None = None
-) -> Scalar:
+@checked_by(on_scores)
+def ranking_margin(batch: Batch) -> Scalar:
     """LSTM-m: the same on the margin p_t[y] - max_{k != y} p_t[k]."""
-    batch = batch_of(scores, labels, class_counts, lengths)
     rival = torch.where(batch.others, batch.scores.softmax(dim=2), 0.0).amax(dim=2)
     return batch.plain_mean(_fall(_posterior_of_truth(batch) - rival))
 

@@ -21,22 +21,19 @@ the squares), by definition, and are not clamped; `lsif_clipped` is, and says so
 import math
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 from torch import Tensor
 
-from sooner.inputs import as_finite
-from sooner.losses.means import Batch, PerStep, batch_of
-from sooner.types import ArrayLike, Scalar
-
-PerClass = Float[Tensor, "time classes"]
+from sooner.losses.checked import checked_by, on_scores, on_scores_with_gamma
+from sooner.losses.means import Batch, PerStep
+from sooner.types import Scalar
 
 _CLIP = 35.0
 """e^70 and its sums fit into float32."""
 
 
-def lsif(
-    scores: ArrayLike, labels: ArrayLike, *, class_counts: ArrayLike | None = None, lengths: ArrayLike | None = None
-) -> Scalar:
+@checked_by(on_scores)
+def lsif(batch: Batch) -> Scalar:
     """LSIF as the paper has it: sum E_l[e^{2(s_k-s_l)}] - E_k[e^{s_k-s_l}]. Unbounded below.
 
     Without the half on the square it shrinks the ratios: `lsif_halved` is the classical form, minimal at the true ones.
@@ -47,76 +44,55 @@ def lsif(
         class_counts: (classes,) or (time, classes), the training set's; by default those of `labels`.
         lengths: (batch,); what lies beyond is padding.
     """
-    return _least_squares(batch_of(scores, labels, class_counts, lengths), square=1.0)
+    return _least_squares(batch, square=1.0)
 
 
-def lsif_halved(
-    scores: ArrayLike, labels: ArrayLike, *, class_counts: ArrayLike | None = None, lengths: ArrayLike | None = None
-) -> Scalar:
+@checked_by(on_scores)
+def lsif_halved(batch: Batch) -> Scalar:
     """Classical LSIF (Kanamori et al., 2009): sum (1/2) E_l[e^{2(s_k-s_l)}] - E_k[e^{s_k-s_l}]; minimal at the true ratio."""
-    return _least_squares(batch_of(scores, labels, class_counts, lengths), square=0.5)
+    return _least_squares(batch, square=0.5)
 
 
-def lsif_clipped(
-    scores: ArrayLike, labels: ArrayLike, *, class_counts: ArrayLike | None = None, lengths: ArrayLike | None = None
-) -> Scalar:
+@checked_by(on_scores)
+def lsif_clipped(batch: Batch) -> Scalar:
     """LSIF as the paper ran it, not as it printed it: 2 `lsif_halved` on log-ratios s_k - s_l that are cut off at -35 and 35.
 
     sum E_l[e^{2(s_k-s_l)}] - 2 E_k[e^{s_k-s_l}]: minimal at the true ratio, finite, and without a gradient beyond the limits.
     """
-    batch = batch_of(scores, labels, class_counts, lengths)
     return 2 * _least_squares(batch, square=0.5, limit=_CLIP)
 
 
-def lsifwc(
-    scores: ArrayLike,
-    labels: ArrayLike,
-    *,
-    gamma: float = 1.0,
-    class_counts: ArrayLike | None = None,
-    lengths: ArrayLike | None = None,
-) -> Scalar:
+@checked_by(on_scores_with_gamma)
+def lsifwc(batch: Batch, *, gamma: float) -> Scalar:
     """LSIF with constraint: LSIF + gamma * sum |R_lk - 1|.
 
     The constraint is not linear, so its mean over minibatches is not its value on the whole set.
     """
-    batch = batch_of(scores, labels, class_counts, lengths)
-    return _least_squares(batch, square=1.0) + _weight(gamma) * _constraint(batch)
+    return _least_squares(batch, square=1.0) + gamma * _constraint(batch)
 
 
-def dskl(
-    scores: ArrayLike, labels: ArrayLike, *, class_counts: ArrayLike | None = None, lengths: ArrayLike | None = None
-) -> Scalar:
+@checked_by(on_scores)
+def dskl(batch: Batch) -> Scalar:
     """DSKL (Khan et al., 2019): sum E_l[s_k-s_l] - E_k[s_k-s_l]. Unbounded below."""
-    return 2 * _divergence(batch_of(scores, labels, class_counts, lengths))
+    return 2 * _divergence(batch)
 
 
-def barr(
-    scores: ArrayLike,
-    labels: ArrayLike,
-    *,
-    gamma: float = 1.0,
-    class_counts: ArrayLike | None = None,
-    lengths: ArrayLike | None = None,
-) -> Scalar:
+@checked_by(on_scores_with_gamma)
+def barr(batch: Batch, *, gamma: float) -> Scalar:
     """BARR (Khan et al., 2019): sum -E_k[s_k-s_l] + gamma |R_lk - 1|; the true ratio is its minimum for gamma >= 1.
 
     The constraint is not linear, so its mean over minibatches is not its value on the whole set.
     """
-    batch = batch_of(scores, labels, class_counts, lengths)
-    return _divergence(batch) + _weight(gamma) * _constraint(batch)
+    return _divergence(batch) + gamma * _constraint(batch)
 
 
-def lllr(
-    scores: ArrayLike, labels: ArrayLike, *, class_counts: ArrayLike | None = None, lengths: ArrayLike | None = None
-) -> Scalar:
+@checked_by(on_scores)
+def lllr(batch: Batch) -> Scalar:
     """LLLR (Ebihara et al., ICLR 2021): sum (1/(M_k+M_l)) (sum_{I_l} sigma(s_k-s_l) + sum_{I_k} (1 - sigma(s_k-s_l))).
 
     Bounded and stable, but biased: its minimum is not at the true ratio.
     """
-    batch = batch_of(scores, labels, class_counts, lengths)
-    shares = _running_shares(batch)
-    pair = shares[:, batch.labels].T[..., None] + shares
+    pair = batch.shares[:, batch.labels].T[..., None] + batch.shares
     live = _pairs(batch) & batch.running[..., None]
     # Both sums hold the same term for a series: sigma(s_k - s_y) and 1 - sigma(s_y - s_k). Where nobody runs, `pair` is 0.
     terms = batch.ahead.sigmoid() / torch.where(live, pair, 1.0)
@@ -140,32 +116,17 @@ def _constraint(batch: Batch) -> Scalar:
     ratios = _weights(batch)[..., None] * batch.ahead.exp()
     time, classes = ratios.shape[1:]
     means = ratios.new_zeros(classes, time, classes).index_add(0, batch.labels, ratios)
-    present = _running_shares(batch).T > 0
+    present = batch.shares.T > 0
     pairs = present[:, :, None] & present.T[None] & ~torch.eye(classes, dtype=torch.bool, device=means.device)[:, None]
     return torch.where(pairs, means - 1, 0.0).abs().sum()
 
 
 def _weights(batch: Batch) -> PerStep:
     """1 / (B p_y(t)) where the series runs: a weighted sum over the batch is then a sum over classes of E_k."""
-    shares = _running_shares(batch)[:, batch.labels].T
+    shares = batch.shares[:, batch.labels].T
     return torch.where(batch.running & (shares > 0), 1 / (len(batch.labels) * shares), 0.0)
 
 
 def _pairs(batch: Batch) -> Bool[Tensor, "batch time classes"]:
     """True for the rivals that have a running series at that time: E_k of nobody is nothing."""
-    return batch.others & (_running_shares(batch) > 0)
-
-
-def _running_shares(batch: Batch) -> PerClass:
-    """p_k(t) = M_k(t) / M: the share of the training set that is of class k and still runs at t."""
-    if len(batch.counts) > 1:
-        return (batch.counts / batch.counts[0].sum()).to(batch.scores)
-    time, classes = batch.scores.shape[1:]
-    alive = batch.frequencies.new_zeros(classes, time)
-    alive = alive.index_add(0, batch.labels, batch.running.to(alive)).T
-    here = torch.bincount(batch.labels, minlength=classes)
-    return batch.frequencies * torch.where(here > 0, alive / here.clamp_min(1), 1.0)
-
-
-def _weight(gamma: float) -> float:
-    return as_finite(gamma, name="gamma", low=0.0, remedy="A negative weight would reward a broken constraint.")
+    return batch.others & (batch.shares > 0)

@@ -1,13 +1,49 @@
 """The multiplet loss, on the logits of windows."""
 
+from dataclasses import dataclass
+
 import torch
+from jaxtyping import Bool
+from torch import Tensor
 
-from sooner.inputs import as_labels, as_lengths, as_logits, refuse_empty, without_padding
+from sooner.inputs import as_labels, as_lengths, as_logits, refuse_empty, refuse_nonfinite, zero_beyond
+from sooner.losses.checked import Admitted, checked_by
 from sooner.losses.surprise import surprise
-from sooner.types import ArrayLike, Scalar
+from sooner.types import ArrayLike, Labels, Lengths, Scalar, WindowLogits
 
 
-def multiplet(logits: ArrayLike, labels: ArrayLike, *, lengths: ArrayLike | None = None) -> Scalar:
+@dataclass(frozen=True)
+class WindowBatch:
+    """What `multiplet` knows: logits, labels, and lengths where they differ. The constructor trusts."""
+
+    logits: WindowLogits
+    labels: Labels
+    lengths: Lengths | None
+
+    @property
+    def live(self) -> Bool[Tensor, "batch window position"]:
+        """True for the windows and positions that a series of that length has."""
+        batch, starts, positions = self.logits.shape[:3]
+        if self.lengths is None:
+            return torch.ones(batch, starts, positions, dtype=torch.bool, device=self.logits.device)
+        ends = self.lengths[:, None, None]
+        start = torch.arange(starts, device=self.logits.device)[:, None]
+        position = torch.arange(positions, device=self.logits.device)
+        return (start + position < ends) & (start <= (ends - positions).clamp_min(0))
+
+
+def _on_windows(logits: ArrayLike, labels: ArrayLike, *, lengths: ArrayLike | None = None) -> Admitted:
+    z = as_logits(logits)
+    refuse_empty(z, name="logits")
+    targets = as_labels(labels, z)
+    ends = None if lengths is None else as_lengths(lengths, z, time=z.shape[1] + z.shape[2] - 1)
+    batch = WindowBatch(z, targets, ends)
+    refuse_nonfinite(z, batch.live, name="logits")
+    return batch, {}
+
+
+@checked_by(_on_windows)
+def multiplet(batch: WindowBatch) -> Scalar:
     """Cross-entropy of z[w, j] against the label, mean over all windows and positions of a series, then over series.
 
     With `lengths`, the windows and positions that a series of that length has: those of its full windows, or the one
@@ -18,15 +54,7 @@ def multiplet(logits: ArrayLike, labels: ArrayLike, *, lengths: ArrayLike | None
         labels: (batch,), in 0..K-1.
         lengths: (batch,), in 1..T with T = windows + positions - 1.
     """
-    z = as_logits(logits)
-    refuse_empty(z, name="logits")
-    targets = as_labels(labels, z)
-    starts, positions = z.shape[1:3]
-    ends = as_lengths(lengths, z, time=starts + positions - 1)[:, None, None]
-    start = torch.arange(starts, device=z.device)[:, None]
-    position = torch.arange(positions, device=z.device)
-    live = (start + position < ends) & (start <= (ends - positions).clamp_min(0))
-    z = without_padding(z, live, name="logits")
-    terms = surprise(z.flatten(0, 2), targets.repeat_interleave(starts * positions))
-    per_series = torch.where(live, terms.view(live.shape), 0.0).sum(dim=(1, 2)) / live.sum(dim=(1, 2))
-    return per_series.mean()
+    live = batch.live
+    z = batch.logits if batch.lengths is None else zero_beyond(batch.logits, live)
+    terms = surprise(z.flatten(0, 2), batch.labels.repeat_interleave(live[0].numel())).view(live.shape)
+    return (torch.where(live, terms, 0.0).sum(dim=(1, 2)) / live.sum(dim=(1, 2))).mean()

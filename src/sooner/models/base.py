@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.inputs import as_lengths, as_tensor, as_whole, refuse_empty, refuse_nonfinite, running, without_padding
-from sooner.scores import m_tandem, m_tandem_oblivion
+from sooner.scores import oblivion_scores, tandem_scores
 from sooner.types import (
     ArrayLike,
     Labels,
@@ -24,14 +23,16 @@ from sooner.types import (
     Observations,
     Scalar,
     Scores,
+    Statistic,
     StepObservations,
     StepScores,
+    StepStatistic,
     Windows,
 )
 
 M = TypeVar("M", bound="Model")
 
-FORMULAS = {"m_tandem": m_tandem, "m_tandem_oblivion": m_tandem_oblivion}
+FORMULAS = {"m_tandem": tandem_scores, "m_tandem_oblivion": oblivion_scores}
 
 
 class LiveStep(NamedTuple):
@@ -39,7 +40,7 @@ class LiveStep(NamedTuple):
 
     state: LiveState
     scores: StepScores
-    halting: Float[Tensor, " streams"] | None = None
+    halting: StepStatistic | None = None
 
 
 class Model(nn.Module, ABC):
@@ -54,6 +55,8 @@ class Model(nn.Module, ABC):
     """
 
     log_prior: Tensor | None
+    halts: bool = False
+    """Whether `forward` and `step` give a halting probability beside the scores, which the rule `Halting` reads."""
 
     def __init__(
         self,
@@ -101,7 +104,14 @@ class Model(nn.Module, ABC):
 
     def scores(self, observations: ArrayLike, lengths: ArrayLike | None = None) -> Scores:
         """The scores after each observation, from (batch, time, *features); without a gradient wrap it in `torch.no_grad`."""
-        return FORMULAS[self.formula](self(*self.admit(observations, lengths)).logits, log_prior=self.log_prior)
+        return self.scores_and_halting(observations, lengths)[0]
+
+    def scores_and_halting(
+        self, observations: ArrayLike, lengths: ArrayLike | None = None
+    ) -> tuple[Scores, Statistic | None]:
+        """The same with the model's own halting probability at each time, None where it has none."""
+        windows = self(*self.admit(observations, lengths))
+        return FORMULAS[self.formula](windows.logits, log_prior=self.log_prior), windows.halting
 
     def admit(self, observations: ArrayLike, lengths: ArrayLike | None) -> tuple[Observations, Lengths | None]:
         """The door for a batch: tensors of the right shape, finite within each length, zero beyond."""

@@ -1,36 +1,36 @@
-"""From settings to a model."""
+"""Models from settings."""
 
 from torch import nn
 
 from sooner.errors import InvalidArgument
 from sooner.models.base import Model
-from sooner.models.convolutions import stage_widths
 from sooner.models.earliest import Earliest
-from sooner.models.encoders import encoder_named
-from sooner.models.frames import FrameClassifier
-from sooner.models.pooling import Pooling
-from sooner.models.recurrent import Recurrent
-from sooner.settings import ModelSettings
+from sooner.models.image.convolutions import stage_widths
+from sooner.models.image.encoders import encoder_named
+from sooner.models.image.frames import FrameClassifier
+from sooner.models.image.pooling import Pooling
+from sooner.models.recurrent.model import Recurrent
+from sooner.models.settings import ModelSettings
 from sooner.types import ArrayLike
 
 BATCH_NORMS = {"torch": (1e-5, 0.1), "keras": (1e-3, 0.01)}
-"""eps, and momentum in PyTorch's sense: the share of the newest batch in the remembered moments."""
+"""eps, and momentum as in PyTorch: the share of the newest batch in the running statistics."""
 
 
 def build_model(
     settings: ModelSettings, features: tuple[int, ...], classes: int, *, log_prior: ArrayLike | None = None
 ) -> Model:
-    """The model that the settings describe, untrained.
+    """An untrained model from settings.
 
-    EARLIEST, pooling and frames take of the settings what they have: hidden, penalty and epsilon; moments; encoder, moments and
-    formula. LSTM-s and LSTM-m are recurrent models with full memory; their losses make them what they are. `batch_norm` is that
-    of all parts, the encoder's included.
+    EARLIEST uses the settings hidden, penalty and epsilon; pooling uses stem, width, reader and moments; frames uses encoder,
+    width, moments and formula. LSTM-s and LSTM-m are recurrent models with full memory and their own losses. `batch_norm`
+    applies to all layers, including the encoder.
 
     Args:
         settings: the `model` table.
         features: the shape of one observation.
         classes: K.
-        log_prior: (classes,), the log frequencies of the training set; used where the settings say "corrected".
+        log_prior: (classes,), the log frequencies of the training set; used if `prior` is "corrected".
 
     >>> build_model(ModelSettings(order=3, hidden=8), (2,), 5).order
     3

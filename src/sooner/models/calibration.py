@@ -1,4 +1,4 @@
-"""Calibration of a classifier's evidence, from series that it did not see.
+"""Calibration of a classifier's evidence on held-out series.
 
 ======== ====================================================================================
 symbol   meaning
@@ -17,13 +17,13 @@ from sooner.types import FloatArray
 
 Evidence = Float[np.ndarray, "rows present"]
 LogPrior = Float[np.ndarray, " present"]
-Rows: TypeAlias = Int[np.ndarray, " rows"]
+IntVector: TypeAlias = Int[np.ndarray, " rows"]
 
 
 class Calibration(NamedTuple):
-    """Evidence e_k becomes a e_k + b_k; at a = 1 and b = 0 it stays what it is.
+    """The map of evidence e_k to a e_k + b_k; the identity for a = 1 and b = 0.
 
-    The slope does not touch the prior, so a rare class does not lose by it.
+    The slope does not scale the prior, which would be a disadvantage for rare classes.
     """
 
     slope: float
@@ -35,34 +35,33 @@ class Calibration(NamedTuple):
         return calibrated
 
 
-def deal(labels: Rows, *, folds: int, seed: int) -> Rows:
-    """The part that each series is held out in, or -1 for the only series of its class, which never is.
+def deal(labels: IntVector, *, folds: int, seed: int) -> IntVector:
+    """The fold in which each series is held out, or -1 for the only series of its class, which is never held out.
 
-    Series are shuffled, sorted by class, and dealt like cards. So each class is spread as evenly as can be, and whatever
-    is held out, at least one series of every class stays.
+    Series are shuffled, sorted by class, and assigned to the folds in turn. So each class is spread as evenly as possible, and
+    at least one series of every class remains in training.
     """
     _, column, members = np.unique(labels, return_inverse=True, return_counts=True)
     alone = members[column] == 1
     shuffled = np.random.default_rng(seed).permutation(np.flatnonzero(~alone))
-    parts = np.full(len(labels), -1)
-    parts[shuffled[np.argsort(labels[shuffled], kind="stable")]] = np.arange(len(shuffled)) % folds
-    return parts
+    fold_of = np.full(len(labels), -1)
+    fold_of[shuffled[np.argsort(labels[shuffled], kind="stable")]] = np.arange(len(shuffled)) % folds
+    return fold_of
 
 
 def calibrate(
-    evidence: Evidence, columns: Rows, log_prior: LogPrior, *, weights: Float[np.ndarray, " rows"] | None = None
+    evidence: Evidence, columns: IntVector, log_prior: LogPrior, *, weights: Float[np.ndarray, " rows"] | None = None
 ) -> Calibration:
-    """The slope and biases whose posteriors, softmax(a e + b + log pi), explain the true classes best.
+    """The slope and biases with the smallest log loss of the posteriors softmax(a e + b + log pi).
 
-    Least log loss, with log a and each b_k normal a priori (mean 0, variance 1): that weighs as much as a few series do, so
-    a handful of them cannot make the calibration extreme. Classes that are never true here keep the bias 0 and have no say
-    in the slope; with fewer than two others, the evidence stays as it is.
+    log a and each b_k have a standard normal prior, which prevents extreme values with few series. Classes without a series
+    keep the bias 0 and do not affect the slope; with fewer than two other classes there is no calibration.
 
     Args:
-        evidence: of series that the classifier has not seen.
+        evidence: evidence of held-out series.
         columns: their true classes, as columns of `evidence`.
         log_prior: log pi of all columns.
-        weights: of the series; by default each counts once.
+        weights: weights of the series; by default all are 1.
     """
     from scipy.optimize import minimize
 

@@ -24,7 +24,7 @@ from torch.nn import functional
 from sooner.errors import InvalidArgument
 from sooner.inputs import as_labels, as_lengths, as_number, as_whole, refuse_empty, running, without_padding
 from sooner.models.base import LiveStep, Model
-from sooner.scores import m_tandem
+from sooner.scores import tandem_scores
 from sooner.types import (
     ArrayLike,
     Decisions,
@@ -33,6 +33,7 @@ from sooner.types import (
     LiveState,
     Observations,
     Scalar,
+    Statistic,
     Windows,
 )
 
@@ -41,8 +42,6 @@ EXPLORED = 0.05
 DECAY = 4.0
 """How fast annealed exploration falls: at half of the training 12% of it are left."""
 _EPSILON = 'It is the share of exploration; "annealed" lets it fall from 1 to 0.'
-
-PerStep = Float[Tensor, "batch time"]
 
 
 class Halts(NamedTuple):
@@ -59,8 +58,8 @@ class Earliest(Model):
 
     The paper draws the halting time from p_t: `sample_decisions` does so, and gives ONE point on the speed-accuracy plane
     for each trained network and each `penalty`. Everything else here evaluates by threshold, without chance: `forward` and
-    `step` give p_t as the stopping statistic `halting`, and the rule "halt at the first t with p_t >= threshold" has a whole
-    exact curve, `sooner.evaluate.stopping_curve(windows.halting, predictions, labels, classes=K)`.
+    `step` give p_t as the stopping statistic `halting`, and the rule `sooner.rules.Halting(threshold)`, "halt at the first t with
+    p_t >= threshold", has a whole exact curve, `sat_curve(scores, labels, rule=Halting, halting=windows.halting)`.
 
     Args:
         features: (channels,).
@@ -74,6 +73,8 @@ class Earliest(Model):
     >>> sum(parameter.numel() for parameter in Earliest((128,), 10, hidden=128).parameters())
     133646
     """
+
+    halts = True
 
     def __init__(
         self,
@@ -117,7 +118,7 @@ class Earliest(Model):
         _, (hidden, cell) = self.lstm(observation[:, None].to(hidden), (hidden[None], cell[None]))
         now = hidden[0], cell[0], times + 1
         halting = self.controller(torch.cat([now[0].detach(), now[2]], dim=1)).sigmoid()[:, 0]
-        scores = m_tandem(self.classifier(now[0])[:, None, None], log_prior=self.log_prior)[:, 0]
+        scores = tandem_scores(self.classifier(now[0])[:, None, None], log_prior=self.log_prior)[:, 0]
         return LiveStep(now, scores, halting)
 
     @classmethod
@@ -205,7 +206,7 @@ class Earliest(Model):
             states, ends = self._read(observations, lengths)
             drawn, times = draw_halts(self.controller(_with_times(states)).sigmoid()[..., 0], ends, generator)
             at = torch.arange(len(times), device=times.device), times - 1
-            scores = m_tandem(self.classifier(states)[:, None], log_prior=self.log_prior)
+            scores = tandem_scores(self.classifier(states)[:, None], log_prior=self.log_prior)
             labels = scores[at].argmax(dim=1)
         return Decisions(labels.cpu().numpy(), times.cpu().numpy(), drawn[at].cpu().numpy())
 
@@ -236,7 +237,7 @@ def annealed(share: float) -> float:
     return math.expm1(DECAY * (1 - share)) / math.expm1(DECAY)
 
 
-def log_policy(controls: PerStep, *, epsilon: float) -> tuple[PerStep, PerStep]:
+def log_policy(controls: Statistic, *, epsilon: float) -> tuple[Statistic, Statistic]:
     """log p_t and log(1 - p_t) for p_t = (1 - epsilon) sigmoid(controls) + 0.05 epsilon, finite for every finite control.
 
     >>> halt, wait = log_policy(torch.tensor([[0.0, -1e4]]), epsilon=0.5)
@@ -249,7 +250,7 @@ def log_policy(controls: PerStep, *, epsilon: float) -> tuple[PerStep, PerStep]:
     return halt, torch.logaddexp(mixed[0] + functional.logsigmoid(-controls), mixed[2])
 
 
-def draw_halts(halting: PerStep, lengths: Lengths, generator: torch.Generator | None) -> Halts:
+def draw_halts(halting: Statistic, lengths: Lengths, generator: torch.Generator | None) -> Halts:
     """Draw at every time whether to halt; the first draw that says so stops a series, or else its end does."""
     drawn = torch.bernoulli(halting.detach(), generator=generator).bool()
     never = torch.full_like(drawn[:, :1], True)

@@ -1,17 +1,17 @@
-"""Any probabilistic classifier as a source of scores: one fit for each checkpoint in time.
+"""Scores from any probabilistic classifier: one fit for each evaluation time.
 
 ======== ====================================================================================
 symbol   meaning
 ======== ====================================================================================
-c        a checkpoint: a time at which a classifier looks at the observations so far
-q_k      what that classifier says about class k after x(1..c), a probability
+c        an evaluation time: a time at which a classifier reads the observations so far
+q_k      the probability of class k after x(1..c), from that classifier
 M_k(c)   the training series of class k that are at least c long; of all classes, M(c)
 pi_k     M_k(c) / M(c), the prior that the classifier has learned
 e_k      log q_k - log pi_k, the evidence it sees, up to a term shared by all classes
 a, b_k   the calibration at c: a slope (one over the temperature) and a bias for each class
 ======== ====================================================================================
 
-scikit-learn is imported where it is used, so that everybody else does without.
+scikit-learn is imported only where it is used, because it is slow to import.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,16 +26,16 @@ from torch import Tensor
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.inputs import as_labels, as_lengths, as_tensor, as_whole, refuse_empty, running, without_padding
 from sooner.models.base import LiveStep, Model
-from sooner.models.calibration import Calibration, Evidence, LogPrior, Rows, calibrate, deal, log_softmax
-from sooner.models.checkpoints import as_checkpoints, carried_over, checkpoint_times
+from sooner.models.calibration import Calibration, Evidence, IntVector, LogPrior, calibrate, deal, log_softmax
+from sooner.models.evaluation_times import as_evaluation_times, carried_over, spaced_times
 from sooner.types import ArrayLike, IntArray, Lengths, LiveState, Observations, StepScores, Windows
 
 LOWEST = 1e-12
-"""No probability of a classifier is read as less."""
+"""Lower bound for the probabilities of a classifier."""
 
 
 class Classifier(Protocol):
-    """What scikit-learn calls a probabilistic classifier; it also has `get_params`, so that `clone` can copy it."""
+    """A probabilistic classifier of scikit-learn; it also has `get_params`, so that `clone` can copy it."""
 
     @property
     def classes_(self) -> Any:
@@ -76,14 +76,14 @@ LAYOUTS = {"flat": flat, "aeon": channels_first}
 
 
 @dataclass(frozen=True)
-class Checkpoint:
-    """A classifier fitted to the first `time` observations, and what makes log-likelihoods of its probabilities.
+class PrefixFit:
+    """A classifier fitted to the first `time` observations, with its calibration.
 
     Attributes:
         time: c.
         present: the classes with a series that long, ascending.
         classifier: fitted on all series that long.
-        floor: what an exact zero among the probabilities is read as.
+        floor: replaces an exact zero among the probabilities.
         calibration: fitted out of fold.
         log_prior: log pi_k of the present classes.
     """
@@ -96,7 +96,7 @@ class Checkpoint:
     log_prior: LogPrior
 
     def update(self, held: StepScores, data: Any) -> StepScores:
-        """The scores of series that have come to this checkpoint, given the ones they held."""
+        """The new scores of series at this evaluation time, given their previous ones."""
         probabilities = _probabilities(self.classifier, data, self.present)
         evidence = self.calibration(_log(probabilities, floor=self.floor) - self.log_prior)
         fresh = torch.as_tensor(log_softmax(evidence + self.log_prior) - self.log_prior).to(held)
@@ -104,32 +104,32 @@ class Checkpoint:
 
 
 class PrefixScorer(Model):
-    """Scores from any probabilistic classifier, one clone fitted for each checkpoint in time.
+    """Scores from any probabilistic classifier, with one fitted clone per evaluation time.
 
-    s_k(t) = a (log q_k - log pi_k) + b_k at the last checkpoint c <= t: a calibrated log posterior without its log prior, so
+    s_k(t) = a (log q_k - log pi_k) + b_k at the last evaluation time c <= t: a calibrated log posterior without its log prior, so
     that scores are log-likelihoods up to a shared term and the sequential test applies. They are zero (no evidence) before
-    the first checkpoint and stay what they are after the last one. The prior is that of the series at least c long: that a
-    series goes on is no evidence.
+    the first evaluation time and constant after the last one. The prior is that of the series of length at least c: the length of
+    a series is not used as evidence.
 
-    Calibration is fitted to out-of-fold probabilities. Each series of a class with two or
-    more members is held out once; the only series of a class never is, so its class keeps the bias 0. Where fewer than two
-    classes have two members nothing can be held out, and the classifier's probabilities are taken as they are.
+    The calibration is fitted to out-of-fold probabilities. Each series of a class with two or more members is held out once; the
+    only series of a class is never held out, so its class keeps the bias 0. If fewer than two classes have two members, there is
+    no calibration.
 
-    A class without a series as long as a checkpoint keeps the log-odds it had against the others together. Where fewer
-    than two classes have one, the checkpoint is left out: there is nothing to tell apart.
+    A class without a series that reaches an evaluation time keeps its log-odds against the other classes together. If fewer
+    than two classes have such a series, the evaluation time is left out.
 
-    The fitted classifiers are no part of `state_dict`.
+    The fitted classifiers are not part of `state_dict`.
 
     Args:
         features: the shape of one observation; (channels,) if the layout is "aeon".
         classes: K.
         classifier: anything with `fit`, `predict_proba` and `classes_` that `sklearn.base.clone` can copy, never fitted
             itself; by default logistic regression on standardised values.
-        checkpoints: times from 1, or how many of them, evenly spaced up to the longest training series.
+        evaluation_times: times from 1, or their number; these are evenly spaced up to the longest training series.
         layout: "flat" for classifiers that read (rows, time * channels), "aeon" for (rows, channels, time).
 
     >>> x, y = torch.tensor([[0.0], [0.2], [0.9], [1.1]])[:, None].expand(-1, 3, -1), [0, 0, 1, 1]
-    >>> model = PrefixScorer((1,), 2, checkpoints=[2]).fit(x, y)
+    >>> model = PrefixScorer((1,), 2, evaluation_times=[2]).fit(x, y)
     >>> model.scores(x).argmax(dim=2)
     tensor([[0, 0, 0],
             [0, 0, 0],
@@ -143,7 +143,7 @@ class PrefixScorer(Model):
         classes: int,
         *,
         classifier: Classifier | None = None,
-        checkpoints: int | Sequence[int] = 20,
+        evaluation_times: int | Sequence[int] = 20,
         layout: str = "flat",
     ) -> None:
         super().__init__(features, classes)
@@ -152,13 +152,13 @@ class PrefixScorer(Model):
         if layout == "aeon" and len(self.features) != 1:
             raise InvalidArgument("features", "(channels,) for the layout 'aeon'", self.features, "Or use 'flat'.")
         self.classifier = logistic_regression() if classifier is None else _as_classifier(classifier)
-        self.checkpoints = as_checkpoints(checkpoints)
+        self.evaluation_times = as_evaluation_times(evaluation_times)
         self.layout = layout
-        self._fitted: tuple[Checkpoint, ...] = ()
+        self._fitted: tuple[PrefixFit, ...] = ()
 
     @property
-    def fitted(self) -> tuple[Checkpoint, ...]:
-        """The fitted checkpoints, in the order of time."""
+    def fitted(self) -> tuple[PrefixFit, ...]:
+        """The fitted classifiers, in the order of their evaluation times."""
         if not self._fitted:
             raise InvalidArgument(
                 "model", "fitted", "a PrefixScorer without fits", "Call fit(observations, labels) first."
@@ -174,14 +174,14 @@ class PrefixScorer(Model):
         folds: int = 5,
         seed: int = 0,
     ) -> "PrefixScorer":
-        """Fit and calibrate a clone of the classifier at every checkpoint: folds + 1 fits each.
+        """Fit and calibrate a clone of the classifier at every evaluation time: folds + 1 fits each.
 
         Args:
             observations: (batch, time, *features).
             labels: (batch,), in 0..K-1, each class at least once.
-            lengths: (batch,); what lies beyond is padding.
-            folds: how many parts the series are dealt into, at least 2; each class is spread over as many as it has members.
-            seed: how they are dealt. A classifier's own randomness is its own `random_state`.
+            lengths: (batch,); everything beyond is padding.
+            folds: number of folds, at least 2; the series of each class are spread evenly over them.
+            seed: random seed of the folds. The classifier has its own `random_state`.
         """
         folds = as_whole(folds, name="folds", low=2, remedy="Calibration needs series that a classifier has not seen.")
         series, ends = self._checked(as_tensor(observations, name="observations"), lengths)
@@ -189,14 +189,16 @@ class PrefixScorer(Model):
         targets = as_labels(labels, series.new_zeros(len(series), self.classes)).cpu().numpy()
         _refuse_missing(targets, self.classes)
         fitted = []
-        for time in checkpoint_times(self.checkpoints, longest=int(ends.max())):
+        for time in spaced_times(self.evaluation_times, longest=int(ends.max())):
             long = (ends >= time).cpu().numpy()
             if len(np.unique(targets[long])) > 1:
                 data = LAYOUTS[self.layout](series[long, :time])
                 fitted.append(_fit(self.classifier, time, data, targets[long], folds=folds, seed=seed))
         if not fitted:
-            remedy = "Choose earlier checkpoints: only one class has series that long."
-            raise InvalidArgument("checkpoints", "times that series of two classes reach", self.checkpoints, remedy)
+            remedy = "Choose earlier times: only one class has series that long."
+            raise InvalidArgument(
+                "evaluation_times", "times that series of two classes reach", self.evaluation_times, remedy
+            )
         self._fitted = tuple(fitted)
         return self
 
@@ -206,43 +208,43 @@ class PrefixScorer(Model):
         series, ends = self._checked(observations, lengths)
         held = series.new_zeros(len(series), self.classes)
         logits = held[:, None].repeat(1, series.shape[1], 1)
-        for checkpoint in fitted:
-            held = self._update(checkpoint, held, series, (ends >= checkpoint.time).nonzero()[:, 0])
-            logits[:, checkpoint.time - 1 :] = held[:, None]
+        for fit in fitted:
+            held = self._update(fit, held, series, (ends >= fit.time).nonzero()[:, 0])
+            logits[:, fit.time - 1 :] = held[:, None]
         return Windows(logits[:, None].to(observations.device))
 
     def init(self, streams: int) -> LiveState:
-        """The observations up to the last checkpoint, how many there were, and the scores held."""
+        """The observations up to the last evaluation time, their number, and the current scores."""
         last = self.fitted[-1].time
         buffer = torch.zeros(streams, last, *self.features)
         return buffer, torch.zeros(streams, dtype=torch.int64), torch.zeros(streams, self.classes)
 
     def step(self, state: LiveState, observation: ArrayLike) -> LiveStep:
-        """Note the observation down; series that come to a checkpoint now are classified, all others cost nothing more."""
+        """Store the observation, and classify the series that are at an evaluation time."""
         observation = self.admit_step(state, observation)
         newest, _ = self._checked(observation[:, None], None)
         buffer, counts, held = state
         room = (counts < buffer.shape[1]).nonzero()[:, 0]
         buffer = buffer.index_put((room, counts[room]), newest[room, 0])
         counts = counts + 1
-        for checkpoint in self.fitted:
-            held = self._update(checkpoint, held, buffer, (counts == checkpoint.time).nonzero()[:, 0])
+        for fit in self.fitted:
+            held = self._update(fit, held, buffer, (counts == fit.time).nonzero()[:, 0])
         return LiveStep((buffer, counts, held), held)
 
     @classmethod
     def examples(cls) -> Iterator["PrefixScorer"]:
-        """Many checkpoints; few, with a class that the last one has no series of."""
+        """Many evaluation times; few, with a class that has no series at the last one."""
         generator = torch.Generator().manual_seed(0)
         labels = torch.arange(24) % 3
         observations = torch.randn(24, 8, 2, generator=generator) + labels[:, None, None]
         yield cls((2,), 3).fit(observations, labels)
-        yield cls((2,), 3, checkpoints=[2, 3, 7]).fit(observations, labels, torch.where(labels == 1, 4, 8))
+        yield cls((2,), 3, evaluation_times=[2, 3, 7]).fit(observations, labels, torch.where(labels == 1, 4, 8))
 
-    def _update(self, checkpoint: Checkpoint, held: StepScores, series: Tensor, rows: Tensor) -> StepScores:
+    def _update(self, fit: PrefixFit, held: StepScores, series: Tensor, rows: Tensor) -> StepScores:
         if len(rows) == 0:
             return held
-        data = LAYOUTS[self.layout](series[rows, : checkpoint.time])
-        return held.index_put((rows,), checkpoint.update(held[rows], data))
+        data = LAYOUTS[self.layout](series[rows, : fit.time])
+        return held.index_put((rows,), fit.update(held[rows], data))
 
     def _checked(self, observations: Tensor, lengths: ArrayLike | None) -> tuple[Observations, Lengths]:
         """Observations in torch's default precision with zeros as padding, and their lengths; both on the CPU."""
@@ -253,25 +255,25 @@ class PrefixScorer(Model):
         return clean.view(series.shape), ends
 
 
-def _fit(classifier: Classifier, time: int, data: Any, labels: Rows, *, folds: int, seed: int) -> Checkpoint:
+def _fit(classifier: Classifier, time: int, data: Any, labels: IntVector, *, folds: int, seed: int) -> PrefixFit:
     from sklearn.base import clone
 
     present = np.unique(labels)
-    parts = deal(labels, folds=folds, seed=seed)
+    fold_of = deal(labels, folds=folds, seed=seed)
     probabilities, prior = np.zeros((2, len(labels), len(present)))
-    for part in np.unique(parts[parts >= 0]):
-        out = parts == part
+    for fold in np.unique(fold_of[fold_of >= 0]):
+        out = fold_of == fold
         probabilities[out] = _probabilities(clone(classifier).fit(data[~out], labels[~out]), data[out], present)
         prior[out] = _log_prior(labels[~out])
-    unseen = parts >= 0
+    unseen = fold_of >= 0
     floor = float(np.min(probabilities[probabilities > 0], initial=1.0)) / 2
     evidence = _log(probabilities[unseen], floor=floor) - prior[unseen]
     log_prior = _log_prior(labels)
     calibration = calibrate(evidence, np.searchsorted(present, labels[unseen]), log_prior)
-    return Checkpoint(time, present, clone(classifier).fit(data, labels), floor, calibration, log_prior)
+    return PrefixFit(time, present, clone(classifier).fit(data, labels), floor, calibration, log_prior)
 
 
-def _log_prior(labels: Rows) -> LogPrior:
+def _log_prior(labels: IntVector) -> LogPrior:
     members = np.unique(labels, return_counts=True)[1]
     log_prior: LogPrior = np.log(members / members.sum())
     return log_prior
@@ -286,7 +288,7 @@ def _probabilities(classifier: Classifier, data: Any, present: IntArray) -> Evid
 
 
 def _log(probabilities: Evidence, *, floor: float) -> Evidence:
-    """An exact zero, as trees give it, means "less than what could be told", not "never"."""
+    """Log-probabilities; an exact zero, which trees may return, is replaced by `floor`."""
     logarithms: Evidence = np.log(np.maximum(np.where(probabilities > 0, probabilities, floor), LOWEST))
     return logarithms
 
@@ -298,7 +300,7 @@ def _as_classifier(value: Classifier) -> Classifier:
     return value
 
 
-def _refuse_missing(labels: Rows, classes: int) -> None:
+def _refuse_missing(labels: IntVector, classes: int) -> None:
     missing = np.setdiff1d(np.arange(classes), labels)
     if len(missing):
         remedy = f"The model was made for {classes} classes."

@@ -15,8 +15,8 @@ function blend(one, other, share = 1, alpha = 1) {
 }
 
 /* Ours in the full hue of the model, the published one on its way to grey. */
-function hue({ hue: place, origin }, alpha = 1) {
-  return blend(colour(HUES[place % HUES.length]), colour("pale"), origin === "ours" ? 1 : 0.55, alpha);
+function hue({ hue: index, origin }, alpha = 1) {
+  return blend(colour(HUES[index % HUES.length]), colour("pale"), origin === "ours" ? 1 : 0.55, alpha);
 }
 
 const ready = (errors, log) => Array.from(errors, (error) => Math.max(error, log ? told.floor : 0));

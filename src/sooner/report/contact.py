@@ -1,4 +1,4 @@
-"""A contact sheet: what a few series look like over time, one row a series."""
+"""A contact sheet: frames of a few series over time, one row per series."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,14 +10,14 @@ from sooner.types import ArrayLike
 
 
 def contact_sheet(frames: ArrayLike, names: Sequence[object], path: Path, *, title: str, columns: int = 10) -> None:
-    """Draw frames of some series, evenly chosen over time.
+    """Draw frames of some series, evenly spaced in time.
 
     Args:
         frames: (series, time, height, width), grey values.
-        names: what to write before each row, one for each series.
-        path: the PNG to write.
-        title: one line above.
-        columns: how many frames of each series.
+        names: the label of each row, one for each series.
+        path: the output PNG file.
+        title: one line above the figure.
+        columns: number of frames of each series.
     """
     with optional("figure", "drawn with matplotlib"):
         from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -1,4 +1,4 @@
-"""Figures: drawn without a screen, written as PNG."""
+"""Figures of a report, written as PNG."""
 
 import math
 import warnings
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sooner.evaluate.bands import Limits
+from sooner.evaluate.intervals import Limits
 from sooner.extras import optional
 from sooner.report.findings import Findings
 from sooner.report.trajectories import leads
@@ -39,12 +39,12 @@ def speed_accuracy(
     """Draw curves by name, error over mean time with a logarithmic error axis, and named points on top.
 
     Args:
-        curves: from name to curve, drawn in that order.
-        path: the PNG to write.
+        curves: curves by name, drawn in that order.
+        path: the output PNG file.
         title: one line above the figure.
-        points: from a label to (mean time, error as a fraction).
-        least_error: where the error axis ends; below it a curve rests on too few errors to be read.
-        band: mean times, and the limits of the first curve's error there.
+        points: (mean time, error as a fraction) by label.
+        least_error: lower end of the error axis; below it a curve is based on too few errors.
+        band: mean times, and the confidence limits of the first curve's error there.
     """
     figure, axes = blank_figure(7.2, 4.5)
     for (name, curve), colour in zip(curves.items(), cycle(COLOURS), strict=False):
@@ -75,7 +75,7 @@ def speed_accuracy(
 
 
 def write_figures(folder: Path, findings: Findings) -> tuple[Path, ...]:
-    """The figures of a report, each in a file of its own."""
+    """Write the figures of a report, one file each."""
     evaluation = findings.evaluation
     name = evaluation.rule.__name__
     curves = {name: evaluation.curve, **evaluation.baselines}
@@ -94,18 +94,18 @@ def write_figures(folder: Path, findings: Findings) -> tuple[Path, ...]:
     )
     drawings = {"trajectories": _trajectories, "confusion": _confusion, "decision_times": _decision_times}
     paths = [folder / f"{what}.png" for what in drawings]
-    for place, draw in zip(paths, drawings.values(), strict=True):
-        save(draw(findings), place)
+    for target, draw in zip(paths, drawings.values(), strict=True):
+        save(draw(findings), target)
     return (path, *paths)
 
 
 def _trajectories(findings: Findings) -> "Figure":
-    """One series of each kind: the true class against its strongest rival, and every other class against its own."""
+    """One series of each category: the lead of the true class over its strongest rival, and of every other class."""
     evaluation = findings.evaluation
     firsts = dict(reversed(findings.chosen))
     shown = list(reversed(firsts.items()))[:_PANELS]
     figure, _ = blank_figure(8.4, 5.4, panels=len(shown))
-    for (kind, series), axes in zip(shown, figure.axes, strict=True):
+    for (category, series), axes in zip(shown, figure.axes, strict=True):
         length, truth = int(evaluation.lengths[series]), int(evaluation.labels[series])
         ahead, times = leads(evaluation.scores[series, :length]), np.arange(1, length + 1)
         axes.plot(times, np.delete(ahead, truth, axis=1), color=COLOURS[1], alpha=0.5, linewidth=0.9)
@@ -116,8 +116,8 @@ def _trajectories(findings: Findings) -> "Figure":
         axes.plot(time, ahead[time - 1, named], "o", color="black", markerfacecolor="white", markersize=7)
         peak = max(float(ahead.max()), 1e-9)
         axes.set_ylim(max(float(ahead.min()), -1.6 * peak) - 0.06 * peak, 1.12 * peak)
-        right, said = (as_text(str(evaluation.classes[k]), 12) for k in (truth, named))
-        axes.set_title(f"{kind}: {right}, named {said} at {time}", fontsize=8, loc="left")
+        true_name, predicted = (as_text(str(evaluation.classes[k]), 12) for k in (truth, named))
+        axes.set_title(f"{category}: {true_name}, predicted {predicted} at {time}", fontsize=8, loc="left")
         axes.grid(alpha=0.25)
     figure.supxlabel("observations read", fontsize=10)
     figure.supylabel("lead over the strongest rival (log-likelihood ratio)", fontsize=10)
@@ -125,15 +125,15 @@ def _trajectories(findings: Findings) -> "Figure":
 
 
 def _confusion(findings: Findings) -> "Figure":
-    """Series by true class (rows) and named class (columns), coloured by the share of the row."""
+    """Confusion matrix: series by true class (rows) and predicted class (columns), coloured by the share of the row."""
     classes = len(findings.counts)
-    places = findings.records.truths * classes + findings.decisions.labels
-    counts = np.bincount(places, minlength=classes * classes).reshape(classes, classes)
+    cells = findings.records.truths * classes + findings.decisions.labels
+    counts = np.bincount(cells, minlength=classes * classes).reshape(classes, classes)
     side = min(max(0.5 * classes, 3.5), 10.0)
     figure, axes = blank_figure(side + 1, side)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     axes.imshow(np.sqrt(shares), cmap="Blues", vmin=0, vmax=1.25)
-    axes.set_xlabel("named class")
+    axes.set_xlabel("predicted class")
     axes.set_ylabel("true class")
     if classes <= _READABLE:
         names = [as_text(str(name), 16) for name in findings.evaluation.classes]
@@ -146,12 +146,12 @@ def _confusion(findings: Findings) -> "Figure":
 
 
 def _decision_times(findings: Findings) -> "Figure":
-    """How many series are decided when, rightly and wrongly."""
+    """Histogram of decision times, for right and wrong decisions."""
     figure, axes = blank_figure(6.4, 3.6)
     right = findings.decisions.labels == findings.records.truths
     edges = 0.5 + findings.width * np.arange(findings.bins + 1)
-    parts = [findings.decisions.times[right], findings.decisions.times[~right]]
-    axes.hist(parts, bins=edges.tolist(), stacked=True, color=COLOURS[:2], label=["right", "wrong"])
+    times = [findings.decisions.times[right], findings.decisions.times[~right]]
+    axes.hist(times, bins=edges.tolist(), stacked=True, color=COLOURS[:2], label=["right", "wrong"])
     axes.set_xlabel("observations read")
     axes.set_ylabel("series")
     axes.legend(frameon=False)
@@ -168,14 +168,14 @@ def blank_figure(width: float, height: float, *, panels: int = 1) -> "tuple[Figu
     figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     columns = min(panels, 2)
-    for place in range(panels):
-        axes = figure.add_subplot(-(-panels // columns), columns, place + 1)
+    for index in range(panels):
+        axes = figure.add_subplot(-(-panels // columns), columns, index + 1)
         axes.spines[["top", "right"]].set_visible(False)
     return figure, figure.axes[0]
 
 
 def save(figure: "Figure", path: Path) -> None:
-    """Write it as PNG."""
+    """Write the figure as PNG."""
     with warnings.catch_warnings():
         # A name in letters that the font lacks is drawn as boxes; the page beside has it right.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
@@ -183,7 +183,7 @@ def save(figure: "Figure", path: Path) -> None:
 
 
 def as_text(name: str, most: int = 60) -> str:
-    """A name as it is: matplotlib would read dollar signs as formulas. Long ones are cut."""
+    """The name with escaped dollar signs, which matplotlib would read as formulas, and cut to `most` characters."""
     cut = name if len(name) <= most else f"{name[: most - 1]}…"
     return cut.replace("$", r"\$")
 

@@ -1,4 +1,4 @@
-"""What an evaluation says, worked out once for the page and for the figures."""
+"""The results of an evaluation, computed once for the page and the figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from sooner.evaluate import ClassErrors, HittingTimes, class_errors, hitting_times
-from sooner.evaluate.bands import Limits, balanced_limits
-from sooner.evaluate.grouped import group_counts, group_limits
+from sooner.evaluate.group_intervals import group_counts, group_limits
+from sooner.evaluate.intervals import Limits, balanced_limits
 from sooner.report.evaluation import Evaluation
 from sooner.report.records import Records
-from sooner.report.trajectories import Chosen, choose
+from sooner.report.trajectories import ShownSeries, choose
 from sooner.types import Decisions, FloatArray, IntArray, SATCurve
 
 ExactAt: TypeAlias = Literal["every threshold", "the drawn points"]
@@ -25,12 +25,12 @@ MOST_BINS = 100  # bars of a histogram
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """The records, the decisions at the current threshold and what they are worth, and what to draw.
+    """The records, the decisions at the current threshold with their errors and times, and the points to draw.
 
-    `counts` are the series of each class, `limits` those of the balanced error, `drawn` places on the curve and `band` the limits
-    there; where groups are known, limits are by group, and `class_bands` are those of each class at the drawn places. The
-    histogram of times has `bins` bars of `width` times. `exact_at` is every threshold while the records fit into a page; else
-    the page knows the drawn points only.
+    `counts` are the numbers of series per class, `limits` the confidence limits of the balanced error, `drawn` the indices of the
+    drawn points of the curve, and `band` the limits there. With groups the limits are by group, and `class_bands` are those of
+    each class at the drawn points. The histogram of times has `bins` bars of `width` times. `exact_at` is every threshold if the
+    records fit into a page; otherwise the page contains only the drawn points.
     """
 
     evaluation: Evaluation
@@ -43,14 +43,14 @@ class Findings:
     drawn: IntArray
     band: Limits
     class_bands: tuple[Limits, ...] | None
-    chosen: tuple[Chosen, ...]
+    chosen: tuple[ShownSeries, ...]
     exact_at: ExactAt
     width: int
     bins: int
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> "Findings":
-        """Work everything out."""
+        """Compute everything from an evaluation."""
         records, (_, horizon, classes) = Records.of(evaluation), evaluation.scores.shape
         width = -(-horizon // MOST_BINS)
         bins = -(-horizon // width)
@@ -89,14 +89,14 @@ def bands_of(
         sizes = np.bincount(records.truths, minlength=classes)
         return balanced_limits(records.wrong_along(thresholds, classes=classes), sizes), None
     counts = group_counts(records.truths, groups, classes=classes)
-    parts = np.array_split(thresholds, -(-len(thresholds) * counts.size // MOST_CELLS))
-    found = [_group_bands(records, part, groups, counts) for part in parts]
-    joined = [Limits(*map(np.concatenate, zip(*each, strict=True))) for each in zip(*found, strict=True)]
+    chunks = np.array_split(thresholds, -(-len(thresholds) * counts.size // MOST_CELLS))
+    bands = [_group_bands(records, chunk, groups, counts) for chunk in chunks]
+    joined = [Limits(*map(np.concatenate, zip(*each, strict=True))) for each in zip(*bands, strict=True)]
     return joined[0], tuple(joined[1:])
 
 
 def _group_bands(records: Records, thresholds: FloatArray, groups: IntArray, counts: FloatArray) -> list[Limits]:
-    """Of the balanced error, then of each class."""
+    """The limits of the balanced error, then of each class."""
     classes, truths = counts.shape[1], records.truths[records.series]
     cells = groups[records.series] * classes + truths
     wrong = records.along(thresholds, cells, (records.labels != truths).astype(np.int64), size=counts.size)
@@ -108,15 +108,15 @@ def _group_bands(records: Records, thresholds: FloatArray, groups: IntArray, cou
 
 
 def to_draw(curve: SATCurve, *, count: int = DRAWN, keep: Sequence[int] = ()) -> IntArray:
-    """Places of the points to draw, all of them up to `count`, else about so many.
+    """Indices of the points to draw: all of them up to `count`, otherwise about `count`.
 
-    Even steps along the path that the curve takes, in whatever units it may be looked at; both ends of a jump are kept. So
-    between two drawn points the curve strays by no more than a step, and every part of it is there.
+    The points are equally spaced along the path of the curve, in linear and logarithmic units; both ends of a jump are kept. So
+    between two drawn points the curve deviates by at most one step.
 
     Args:
-        curve: the exact one.
-        count: about how many points to keep, at least 2.
-        keep: places that must be among them.
+        curve: the exact curve.
+        count: approximate number of points to keep, at least 2.
+        keep: indices that must be included.
     """
     points = len(curve)
     if points <= count:
@@ -131,7 +131,7 @@ def to_draw(curve: SATCurve, *, count: int = DRAWN, keep: Sequence[int] = ()) ->
 
 
 def _log(values: FloatArray) -> FloatArray:
-    """The logarithm; zero lies half as high as the smallest number above it."""
+    """The logarithm; zero is replaced by half of the smallest positive number."""
     positive = values[values > 0]
     logs: FloatArray = np.log(np.maximum(values, positive.min() / 2)) if len(positive) else np.zeros_like(values)
     return logs

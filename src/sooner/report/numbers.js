@@ -28,7 +28,7 @@ function showNumber(value) {
   return value === Infinity ? "inf" : value === -Infinity ? "-inf" : String(value);
 }
 
-/* The place of the first value that is at least `value`, in ascending values[low..high). */
+/* The index of the first value that is at least `value`, in ascending values[low..high). */
 function firstAtLeast(values, value, low = 0, high = values.length) {
   while (low < high) {
     const middle = (low + high) >>> 1;
@@ -109,11 +109,11 @@ class Steps {
   }
 
   tally(threshold, { classes, bins }) {
-    const place = firstAtLeast(this.drawn.thresholds, threshold);
-    const row = (array, size) => array.subarray(place * size, (place + 1) * size);
+    const index = firstAtLeast(this.drawn.thresholds, threshold);
+    const row = (array, size) => array.subarray(index * size, (index + 1) * size);
     return {
       confusion: row(this.confusion, classes * classes), bins: row(this.bins, 2 * bins), waits: row(this.waits, classes),
-      crossed: this.crossed[place],
+      crossed: this.crossed[index],
     };
   }
 
@@ -156,20 +156,20 @@ class Numbers {
   }
 
   leastForError(limit) {
-    const place = this.curve.errors.findIndex((error) => error <= limit);
-    return place < 0 ? null : this.curve.thresholds[place];
+    const index = this.curve.errors.findIndex((error) => error <= limit);
+    return index < 0 ? null : this.curve.thresholds[index];
   }
 
   greatestForTime(limit) {
-    const place = this.curve.times.findLastIndex((time) => time <= limit);
-    return place < 0 ? null : this.curve.thresholds[place];
+    const index = this.curve.times.findLastIndex((time) => time <= limit);
+    return index < 0 ? null : this.curve.thresholds[index];
   }
 
   measure(threshold) {
     const tally = this.source.tally(threshold, this);
     // Limits by group are known at the drawn points; between two of them they are those of the next.
-    const place = firstAtLeast(this.drawn.thresholds, threshold);
-    const rows = this.counts.map((count, k) => this.classRow(tally, count, k, place));
+    const index = firstAtLeast(this.drawn.thresholds, threshold);
+    const rows = this.counts.map((count, k) => this.classRow(tally, count, k, index));
     const present = rows.filter((row) => row.count > 0);
     const wrong = rows.reduce((sum, row) => sum + row.wrong, 0);
     const spread = (distance) =>
@@ -177,8 +177,8 @@ class Numbers {
     const error = balanced(rows.map((row) => row.wrong), this.counts);
     return {
       threshold, rows, wrong, error, confusion: tally.confusion, bins: tally.bins,
-      low: this.byGroup ? this.drawn.low[place] : Math.max(error - spread((row) => row.error - row.low), 0),
-      high: this.byGroup ? this.drawn.high[place] : Math.min(error + spread((row) => row.high - row.error), 1),
+      low: this.byGroup ? this.drawn.low[index] : Math.max(error - spread((row) => row.error - row.low), 0),
+      high: this.byGroup ? this.drawn.high[index] : Math.min(error + spread((row) => row.high - row.error), 1),
       time: tally.waits.reduce((sum, wait) => sum + wait, 0) / this.series,
       forced: 1 - tally.crossed / this.series,
       forcedCount: this.series - tally.crossed,
@@ -186,10 +186,10 @@ class Numbers {
     };
   }
 
-  classRow(tally, count, k, place) {
+  classRow(tally, count, k, index) {
     const wrong = count - tally.confusion[k * this.classes + k];
     if (count === 0) return { count, wrong, error: NaN, low: NaN, high: NaN, time: NaN };
-    const table = this.byGroup ?? this.limits[count], at = this.byGroup ? place * this.classes + k : wrong;
+    const table = this.byGroup ?? this.limits[count], at = this.byGroup ? index * this.classes + k : wrong;
     return { count, wrong, error: wrong / count, low: table.low[at], high: table.high[at], time: tally.waits[k] / count };
   }
 }

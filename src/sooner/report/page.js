@@ -77,11 +77,11 @@ const classCells = buildClasses();
 
 function fillConfusion({ confusion, rows }) {
   if (!confusionCells) return drawHeat(find("confusion"), told.classes, state.now);
-  confusionCells.forEach((cell, place) => {
-    const truth = Math.floor(place / numbers.classes), label = place % numbers.classes;
-    const share = rows[truth].count ? confusion[place] / rows[truth].count : 0;
-    say(cell, whole(confusion[place]), confusion[place]);
-    cell.className = confusion[place] ? "" : "none";
+  confusionCells.forEach((cell, index) => {
+    const truth = Math.floor(index / numbers.classes), label = index % numbers.classes;
+    const share = rows[truth].count ? confusion[index] / rows[truth].count : 0;
+    say(cell, whole(confusion[index]), confusion[index]);
+    cell.className = confusion[index] ? "" : "none";
     // A square root, so that rare mistakes can be seen; never so strong that the number is hard to read.
     const tone = truth === label ? "--tint" : "--warn-tint";
     cell.style.background = share ? `rgba(var(${tone}), ${0.06 + 0.4 * Math.sqrt(share)})` : "none";
@@ -126,7 +126,7 @@ function decision() {
 function fillVerdict() {
   const { label, time, crossed } = decision(), truth = chosen.truths[state.series];
   const right = label === truth;
-  const words = `${right ? "right" : "wrong"}${crossed ? "" : ", forced by the end"}`;
+  const words = `${right ? "right" : "wrong"}${crossed ? "" : ", forced by the end of the series"}`;
   const shown = trajectories[state.series];
   part("verdict").replaceChildren(
     `Series ${shown.series}: named `, make("b", { text: told.classes[label] }), ` at t = ${time} of ${shown.times.at(-1)}, `,
@@ -180,7 +180,7 @@ function typed() {
   const low = parseNumber(told.rule.low), high = parseNumber(told.rule.high);
   const fits = threshold === Infinity || (threshold >= low && threshold <= high);
   if (fits && (told.rule.grain === "any" || threshold === Infinity || Number.isInteger(threshold))) return go(threshold);
-  const kind = told.rule.grain === "whole" ? "a whole number" : "a number";
+  const kind = told.rule.grain === "whole" ? "an integer" : "a number";
   const bounds = high < Infinity ? ` in ${low}..${high}` : low > -Infinity ? ` of at least ${low}` : "";
   const got = find("exact").value;
   go(state.threshold);
@@ -216,11 +216,11 @@ function listen() {
   find("wait").addEventListener("click", () => go(Infinity));
   find("error-form").addEventListener("submit", (event) => aim(
     event, "max-error", (text) => numbers.leastForError(asShare(text)),
-    () => `No threshold reaches that error on these data: the least is ${percent(least(numbers.curve.errors))}.`,
+    () => `No threshold has an error that small on these data: the smallest is ${percent(least(numbers.curve.errors))}.`,
   ));
   find("time-form").addEventListener("submit", (event) => aim(
     event, "max-time", (text) => numbers.greatestForTime(Number(text)),
-    () => `No threshold decides that soon: the least mean time is ${numbers.curve.times[0].toFixed(2)}.`,
+    () => `No threshold has a mean time that small: the smallest is ${numbers.curve.times[0].toFixed(2)}.`,
   ));
   for (const box of ["log-error", "log-time"]) find(box).addEventListener("change", drawAll);
   find("series").addEventListener("change", (event) => look(Number(event.target.value)));
@@ -246,11 +246,11 @@ function start() {
   const positive = errors.filter((error) => error > 0);
   find("log-error").checked = positive.length > 0 && Math.max(...positive) > 10 * Math.min(...positive);
   find("log-time").checked = times[errors.indexOf(least(errors))] < 0.3 * times.at(-1);
-  told.kinds.forEach((kind, place) => {
+  told.categories.forEach((category, index) => {
     const name = (one, i) => `Series ${one.series} – ${told.classes[chosen.truths[i]]}`;
     const option = (one, i) => make("option", { text: name(one, i), value: i });
-    const options = trajectories.flatMap((one, i) => (one.kind === place ? [option(one, i)] : []));
-    if (options.length) find("series").append(make("optgroup", { label: kind }, ...options));
+    const options = trajectories.flatMap((one, i) => (one.category === index ? [option(one, i)] : []));
+    if (options.length) find("series").append(make("optgroup", { label: category }, ...options));
   });
   go(current);
   drawAll();

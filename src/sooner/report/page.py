@@ -1,4 +1,4 @@
-"""One HTML page that needs nothing but itself, and the figures beside it."""
+"""The self-contained HTML report, and its figures as PNG."""
 
 import base64
 import hashlib
@@ -23,21 +23,21 @@ _SCRIPTS = ("numbers.js", "charts.js", "page.js")
 
 @dataclass(frozen=True)
 class Report:
-    """What was written: the page, and the figures as PNG."""
+    """The files that were written: the page, and the figures as PNG."""
 
     page: Path
     figures: tuple[Path, ...]
 
 
 def write_report(folder: str | Path, evaluation: Evaluation) -> Report:
-    """Write `report.html` and its figures into a folder, which is made if need be.
+    """Write `report.html` and its figures into a folder, which is created if needed.
 
-    The page is interactive and opens without a network. Its numbers are those of the rule at the shown threshold, whichever
-    is chosen: see `Evaluation.curve` and `sooner.evaluate`.
+    The page is interactive and needs no network. All its numbers are for the threshold of the slider, and equal those of
+    `Evaluation.curve` and `sooner.evaluate`.
 
     Args:
-        folder: where to write; files of the same names are replaced.
-        evaluation: what to show.
+        folder: the output folder; existing files of the same names are replaced.
+        evaluation: the content.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ def write_report(folder: str | Path, evaluation: Evaluation) -> Report:
 
 
 def report_page(evaluation: Evaluation) -> str:
-    """The page alone, as text: for a notebook, or a place that keeps files of its own."""
+    """The page as text, for example for a notebook."""
     return _page(Findings.of(evaluation))
 
 
@@ -68,10 +68,10 @@ def _page(findings: Findings) -> str:
             "lede": escape(_lede(findings)),
             "headline": _headline(findings),
             "stepwise": _stepwise(findings),
-            "limits": "95&nbsp;% limits" + ("" if evaluation.groups is None else " by group"),
+            "limits": "95% confidence interval" + ("" if evaluation.groups is None else " by group"),
             "absent": _absent(findings),
             "about": _about(evaluation),
-            "made": escape(f"Written by sooner {version('sooner')}. This page holds its data and needs no network."),
+            "made": escape(f"Written by sooner {version('sooner')}. This page contains its data and needs no network."),
             "told": payload(findings),
             "plotly": plotly,
             "script": script,
@@ -80,17 +80,17 @@ def _page(findings: Findings) -> str:
 
 
 def part(name: str) -> str:
-    """A file of the page that lies beside this one."""
+    """The text of a file in this package."""
     return files("sooner.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def filled(template: str, slots: Mapping[str, str]) -> str:
-    """The template with its `@@slots@@` filled, in one pass: what is filled in is not looked at again."""
+    """The template with its `@@slots@@` filled in one pass, so that slots in the filled-in text have no effect."""
     return re.sub(r"@@(\w+)@@", lambda slot: slots[slot[1]], template)
 
 
 def policy(*scripts: str) -> str:
-    """No network at all, and no script but the page's own, by its hash: whatever a name may hold, it never runs."""
+    """A Content-Security-Policy that allows no network and only the page's own scripts, by their hashes."""
     hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{value}'" for value in hashes)
     return (
@@ -107,7 +107,7 @@ def _lede(findings: Findings) -> str:
     statistic = (evaluation.rule.statistic.__doc__ or "its statistic").splitlines()[0].rstrip(".")
     return (
         f"{series:,} series of {classes:,} classes{_groups(evaluation)}, {span} observation{'s' if horizon > 1 else ''} each. "
-        f"{evaluation.rule.__name__} stops when this reaches the threshold: {statistic[:1].lower()}{statistic[1:]}."
+        f"{evaluation.rule.__name__} stops when this statistic reaches the threshold: {statistic[:1].lower()}{statistic[1:]}."
     )
 
 
@@ -119,17 +119,17 @@ def _headline(findings: Findings) -> str:
     errors, times, limits = findings.errors, findings.times, findings.limits
     threshold = findings.evaluation.threshold
     by_group = "" if findings.evaluation.groups is None else " by group"
-    setting = "Waiting for the end" if np.isinf(threshold) else f"At a threshold of {threshold:.4g}"
-    said = (
-        f"{setting}, <b>{percent(errors.balanced)}</b> of the decisions are wrong (balanced over the classes; 95 % "
-        f"limits{by_group} {percent(float(limits.low))} and {percent(float(limits.high))}), after <b>{times.mean:.2f}</b> "
-        f"observations on average. The end of the series forced {percent(times.forced)}."
+    setting = "With an infinite threshold" if np.isinf(threshold) else f"At a threshold of {threshold:.4g}"
+    text = (
+        f"{setting}, the balanced error is <b>{percent(errors.balanced)}</b> (95% confidence interval{by_group} "
+        f"{percent(float(limits.low))} to {percent(float(limits.high))}) at a mean time of <b>{times.mean:.2f}</b> "
+        f"observations. {percent(times.forced)} of the decisions were forced by the end of the series."
     )
-    return said.replace(" %", "&nbsp;%")
+    return text.replace(" %", "&nbsp;%")
 
 
 def percent(share: float) -> str:
-    """A share as a person reads it.
+    """A share in percent, as text.
 
     >>> percent(0.0123), percent(0.5)
     ('1.23 %', '50.0 %')
@@ -141,8 +141,8 @@ def _stepwise(findings: Findings) -> str:
     if findings.exact_at == "every threshold":
         return ""
     return (
-        f" With so many series this page knows {len(findings.drawn):,} points of the curve, each exact; a threshold between two "
-        "of them is moved up to the next."
+        f" Because there are many series, this page contains {len(findings.drawn):,} exact points of the curve; a threshold "
+        "between two points is rounded up to the next point."
     )
 
 
@@ -150,8 +150,8 @@ def _absent(findings: Findings) -> str:
     names = [findings.evaluation.classes[k] for k in findings.errors.absent]
     if not names:
         return ""
-    said = ", ".join(escape(str(name)) for name in names)
-    return f'<p class="small" data-testid="absent">Without a single series, and in no mean: {said}.</p>'
+    absent = ", ".join(escape(str(name)) for name in names)
+    return f'<p class="small" data-testid="absent">Classes without series, which are in no mean: {absent}.</p>'
 
 
 def _about(evaluation: Evaluation) -> str:

@@ -1,17 +1,16 @@
-"""The records of every series' statistic: all that a decision at any threshold depends on.
+"""The records of every series' statistic, which determine the decisions at every threshold.
 
 A series stops at the first time at which its statistic reaches the threshold, so only the times at which the statistic
-rises above all before matter. Each is a *state*: its value, its time, and the class that would be named. One more state
-ends each series: its value is infinite, and it holds the last time and the class that the end forces. At a threshold a series
+exceeds all earlier values matter. Each is a *state*: its value, its time, and the class that would be named. One more state
+ends each series: its value is infinite, and it has the last time and the class of the forced decision. At a threshold a series
 is in its first state whose value is at least the threshold.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
-from sooner.inputs import running
+from sooner.evaluate.records import records
 from sooner.report.evaluation import Evaluation
 from sooner.rules import leader
 from sooner.types import Decisions, FloatArray, IntArray
@@ -19,7 +18,7 @@ from sooner.types import Decisions, FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """The states of all series, one series after the other; those of series i lie in starts[i]..starts[i + 1].
+    """The states of all series, one series after the other; those of series i are starts[i]..starts[i + 1].
 
     >>> records = Records.of(Evaluation([[[0.0, 1.0], [3.0, 0.0]], [[0.0, 2.0], [0.0, 4.0]]], [0, 1], 2.0))
     >>> records.values, records.times, records.labels
@@ -37,17 +36,12 @@ class Records:
     @classmethod
     def of(cls, evaluation: Evaluation) -> "Records":
         """The records of an evaluation, of the very statistic that its curve was swept from."""
-        live = running(evaluation.lengths, evaluation.scores.shape[1])
-        statistic = evaluation.rule.statistic(evaluation.scores)
-        masked = torch.where(live, statistic, -torch.inf).double().numpy()
         leaders, lengths = leader(evaluation.scores).numpy(), evaluation.lengths.numpy()
-        is_record = np.ones(masked.shape, dtype=bool)
-        is_record[:, 1:] = masked[:, 1:] > np.maximum.accumulate(masked, axis=1)[:, :-1]
-        series, time = np.nonzero(is_record)
-        ends = np.cumsum(is_record.sum(axis=1))
-        rows = np.arange(len(lengths))
+        statistic = evaluation.rule.statistic_with(evaluation.scores, evaluation.halting)
+        values, series, time = records(statistic.numpy(), lengths)
+        ends, rows = np.cumsum(np.bincount(series)), np.arange(len(lengths))
         return cls(
-            values=np.insert(masked[series, time], ends, np.inf),
+            values=np.insert(values, ends, np.inf),
             times=np.insert(time, ends, lengths - 1) + 1,
             labels=np.insert(leaders[series, time], ends, leaders[rows, lengths - 1]),
             starts=np.append(0, ends + rows + 1),
@@ -63,7 +57,7 @@ class Records:
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
 
     def decide(self, threshold: float) -> Decisions:
-        """What the rule decides at that threshold."""
+        """The decisions of the rule at that threshold."""
         state = self.starts[:-1] + np.add.reduceat(self.values < threshold, self.starts[:-1], dtype=np.int64)
         return Decisions(self.labels[state], self.times[state], state < self.starts[1:] - 1)
 
@@ -79,9 +73,9 @@ class Records:
 
         Args:
             thresholds: ascending.
-            cells: (states,), in 0..size-1, where a state is counted.
-            weights: (states,), how much it counts.
-            size: how many cells there are.
+            cells: (states,), in 0..size-1, the cell of each state.
+            weights: (states,), the weight of each state.
+            size: number of cells.
         """
         leaves = np.searchsorted(thresholds, self.values, side="right")
         enters = np.roll(leaves, 1)
@@ -95,6 +89,6 @@ class Records:
         return sums
 
     def wrong_along(self, thresholds: FloatArray, *, classes: int) -> IntArray:
-        """(thresholds, classes): how many decisions are wrong in each class."""
+        """(thresholds, classes): the number of wrong decisions in each class."""
         truths = self.truths[self.series]
         return self.along(thresholds, truths, (self.labels != truths).astype(np.int64), size=classes)

@@ -1,4 +1,4 @@
-"""Single series to look at: which ones, and how far each class leads at each time."""
+"""The single series that a report shows, and the lead of each class at each time."""
 
 from typing import NamedTuple
 
@@ -9,19 +9,19 @@ from torch import Tensor
 from sooner.rules import leader
 from sooner.types import Decisions, FloatArray, IntArray
 
-KINDS = ("decided early and right", "decided late and right", "decided wrong", "forced by the end", "others")
-_OF_A_KIND = 6
+CATEGORIES = ("early and right", "late and right", "wrong", "forced by the end", "others")
+_PER_CATEGORY = 6
 
 
-class Chosen(NamedTuple):
-    """A series, and what makes it worth a look at the current threshold (one of `KINDS`)."""
+class ShownSeries(NamedTuple):
+    """The index of a series, and its category at the current threshold (one of `CATEGORIES`)."""
 
-    kind: str
+    category: str
     series: int
 
 
-def choose(decisions: Decisions, truths: IntArray, *, count: int = 24) -> tuple[Chosen, ...]:
-    """Up to `count` series: some of each kind, then others, evenly spread."""
+def choose(decisions: Decisions, truths: IntArray, *, count: int = 24) -> tuple[ShownSeries, ...]:
+    """Up to `count` series: some of each category, then others, evenly spread."""
     right = decisions.labels == truths
     early = np.argsort(decisions.times, kind="stable")
     groups = (
@@ -31,17 +31,17 @@ def choose(decisions: Decisions, truths: IntArray, *, count: int = 24) -> tuple[
         np.flatnonzero(~decisions.crossed),
     )
     chosen: dict[int, str] = {}
-    for kind, group in zip(KINDS, groups, strict=False):
-        fresh = [i for i in group[: 2 * _OF_A_KIND].tolist() if i not in chosen]
-        chosen.update(dict.fromkeys(fresh[:_OF_A_KIND], kind))
+    for category, group in zip(CATEGORIES, groups, strict=False):
+        fresh = [i for i in group[: 2 * _PER_CATEGORY].tolist() if i not in chosen]
+        chosen.update(dict.fromkeys(fresh[:_PER_CATEGORY], category))
     for i in np.linspace(0, len(truths) - 1, min(count, len(truths))).round().astype(int).tolist():
         if len(chosen) < count:
-            chosen.setdefault(i, KINDS[-1])
-    return tuple(Chosen(kind, series) for series, kind in chosen.items())
+            chosen.setdefault(i, CATEGORIES[-1])
+    return tuple(ShownSeries(category, series) for series, category in chosen.items())
 
 
 def leads(scores: Float[Tensor, "time classes"]) -> FloatArray:
-    """(time, classes): by how much each class is ahead of the best other one, min over l != k of lambda_kl.
+    """(time, classes): the lead of each class over the best other class, min over l != k of lambda_kl.
 
     >>> import torch
     >>> leads(torch.tensor([[4.0, 1.0, 3.5]]))

@@ -8,6 +8,7 @@ from sooner.rules.base import Rule as Rule
 from sooner.rules.base import Step as Step
 from sooner.rules.base import ThresholdRule as ThresholdRule
 from sooner.rules.base import leader as leader
+from sooner.rules.halting import Halting as Halting
 from sooner.rules.msprt import MSPRT as MSPRT
 from sooner.rules.msprt import LogOdds as LogOdds
 from sooner.rules.msprt import ProbabilityThreshold as ProbabilityThreshold
@@ -19,6 +20,7 @@ RULES: Mapping[str, type[Rule]] = {
     "log_odds": LogOdds,
     "fixed_time": FixedTime,
     "probability_threshold": ProbabilityThreshold,
+    "halting": Halting,
     "patience": Patience,
 }
 

@@ -23,7 +23,8 @@ import math
 import numpy as np
 
 from sooner.errors import InvalidArgument
-from sooner.inputs import as_between, as_nonnegative, as_real, as_whole, labelled, running
+from sooner.inputs import as_between, as_nonnegative, as_real, as_whole
+from sooner.scores import Scored
 from sooner.types import ArrayLike, FloatArray
 
 _CLASSES = "It is the number of classes."
@@ -84,9 +85,8 @@ def pairwise_errors(scores: ArrayLike, labels: ArrayLike, *, lengths: ArrayLike 
     >>> pairwise_errors([[[2.0, 1.0], [3.0, 1.0]], [[1.0, 0.0], [1.0, 1.0]]], [0, 1])[:, 1, 0]
     array([1. , 0.5])
     """
-    batch = labelled(scores, labels, lengths)
-    values, truth = batch.scores.detach().cpu().double().numpy(), batch.labels.cpu().numpy()
-    live = running(batch.lengths, values.shape[1]).cpu().numpy()
+    scored = Scored.of(scores, labels, lengths=lengths)
+    values, truth, live = scored.scores.astype(np.float64), scored.truths, scored.live
     shares = np.zeros((*values.shape[1:], values.shape[2]))
     for k in np.unique(truth):
         ahead = values[truth == k] - values[truth == k][:, :, k, None]

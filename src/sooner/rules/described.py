@@ -8,11 +8,12 @@ import numpy as np
 
 from sooner.errors import InvalidArgument
 from sooner.rules.base import Rule
+from sooner.rules.halting import Halting
 from sooner.rules.msprt import MSPRT, LogOdds, ProbabilityThreshold
 from sooner.rules.timed import FixedTime, Patience
 
 _KNOWN: Mapping[str, type[Rule]] = {
-    kind.__name__: kind for kind in (MSPRT, LogOdds, ProbabilityThreshold, FixedTime, Patience)
+    kind.__name__: kind for kind in (MSPRT, LogOdds, ProbabilityThreshold, FixedTime, Halting, Patience)
 }
 
 

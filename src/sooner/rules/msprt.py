@@ -11,7 +11,7 @@ from torch import Tensor
 from sooner.errors import InvalidArgument
 from sooner.inputs import as_between, as_nonnegative, as_number, as_real, as_tensor
 from sooner.rules.base import Rule, Step, ThresholdRule, leader
-from sooner.scores import log_odds, margin
+from sooner.scores import leader_log_odds, leader_margin, widened
 from sooner.types import ArrayLike, FloatArray, RuleState, StepFlags, StepLabels, StepScores
 
 _BELOW_ZERO = "Below zero a class could win while another one leads."
@@ -40,7 +40,7 @@ class MSPRT(ThresholdRule):
     @staticmethod
     def statistic(scores: Tensor) -> Tensor:
         """The margin of the leader over the next class."""
-        return margin(scores)
+        return leader_margin(scores)
 
     @classmethod
     def at(cls, threshold: float) -> "MSPRT":
@@ -62,7 +62,7 @@ class MSPRT(ThresholdRule):
     def step(self, state: RuleState, scores: StepScores) -> Step:
         """Compare the newest scores with the threshold; nothing needs to be remembered."""
         if isinstance(self.threshold, float):
-            return Step(state, margin(scores).double() >= self.threshold, leader(scores))
+            return Step(state, leader_margin(scores).double() >= self.threshold, leader(scores))
         if len(self.threshold) != scores.shape[-1]:
             raise InvalidArgument(
                 "scores",
@@ -110,7 +110,7 @@ class LogOdds(ThresholdRule):
     @staticmethod
     def statistic(scores: Tensor) -> Tensor:
         """The log-odds of the leader."""
-        return log_odds(scores)
+        return leader_log_odds(scores)
 
     @classmethod
     def at(cls, threshold: float) -> "LogOdds":
@@ -125,7 +125,7 @@ class LogOdds(ThresholdRule):
 
     def step(self, state: RuleState, scores: StepScores) -> Step:
         """Compare the newest log-odds with the threshold; nothing needs to be remembered."""
-        return Step(state, log_odds(scores).double() >= self.threshold, leader(scores))
+        return Step(state, leader_log_odds(scores).double() >= self.threshold, leader(scores))
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class ProbabilityThreshold(ThresholdRule):
     @staticmethod
     def statistic(scores: Tensor) -> Tensor:
         """The leader's posterior."""
-        return log_odds(scores).sigmoid()
+        return leader_log_odds(scores).sigmoid()
 
     @classmethod
     def at(cls, threshold: float) -> "ProbabilityThreshold":
@@ -187,6 +187,7 @@ def _matrix_test(scores: StepScores, threshold: Tensor) -> tuple[StepFlags, Step
     Thresholds are at least 0, so only a class that shares the top score can fire. Candidates are tried in the order of
     their index; a second round happens only where scores tie.
     """
+    scores = widened(scores)
     ahead = (scores.amax(dim=1, keepdim=True) - scores).double()
     tied = ahead == 0
     fired = torch.zeros_like(tied[:, 0])

@@ -11,7 +11,7 @@ from sooner.errors import InvalidArgument
 from sooner.inputs import as_whole
 from sooner.rules.base import Rule, Step, ThresholdRule, leader
 from sooner.rules.msprt import MSPRT, ProbabilityThreshold
-from sooner.types import RuleState, StepScores
+from sooner.types import RuleState, StepScores, StepStatistic
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,12 @@ class Patience(Rule):
         return torch.cat([own, self.rule.init(streams)], dim=1)
 
     def step(self, state: RuleState, scores: StepScores) -> Step:
+        """`step_with` for scores alone."""
+        return self.step_with(state, scores, None)
+
+    def step_with(self, state: RuleState, scores: StepScores, halting: StepStatistic | None) -> Step:
         """Lengthen the run where the inner rule names the same class again; a silence ends it."""
-        inner, fired, labels = self.rule.step(state[:, 2:], scores)
+        inner, fired, labels = self.rule.step_with(state[:, 2:], scores, halting)
         run = torch.where(labels == state[:, 0], state[:, 1], 0) + 1
         own = torch.where(fired[:, None], torch.stack([labels, run.long()], dim=1), torch.tensor([-1, 0]).to(labels))
         return Step(torch.cat([own, inner], dim=1), own[:, 1] >= self.count, labels)

@@ -11,9 +11,9 @@ from sooner.errors import InvalidArgument
 from sooner.inputs import as_real
 from sooner.models.base import Model
 from sooner.rules.base import Rule
-from sooner.stream.fold import AtEnd, Decision, Fold, Moment, Prepare
+from sooner.stream.fold import AtEnd, Decision, Fold, FoldStep, Prepare
 from sooner.stream.rows import Rows
-from sooner.stream.snapshot import Held, Of, pack, unpack
+from sooner.stream.snapshot import FleetState, Of, pack, unpack
 from sooner.stream.times import Tick, Times
 from sooner.types import ArrayLike, FloatArray
 
@@ -22,26 +22,27 @@ K = TypeVar("K", bound=Key)
 
 
 class Fleet:
-    """Many live series, each under a key of its own; every one is decided the moment the rule fires.
+    """Many live series by key; each is decided as soon as the rule fires.
 
-    A series opens by itself with the first observation under its key, and closes with its decision. The cost of an
-    observation depends neither on how many came before nor on how many series are closed. An update is all or nothing: where
-    one of its observations is refused, none is taken in.
+    A series is opened by the first observation with its key, and closed by its decision. The cost of an observation depends
+    neither on the number of earlier observations nor on the number of closed series. An update is atomic: if one observation
+    is refused, none of them is processed.
 
-    Closed keys are remembered with their decision (`decided`), about 160 bytes each, so that a late observation is told
-    from a new series; `forget` gives a key and its memory free. A fleet is to be used from one thread at a time.
+    `decided` keeps the closed keys with their decisions, about 160 bytes each, so that a late observation does not open a new
+    series; `forget` frees a key. Not thread-safe.
 
     Args:
         model: in evaluation mode.
-        rule: may be changed at any time (`fleet.rule = MSPRT(3.0)`); the new one counts from the next observation on.
+        rule: may be changed at any time (`fleet.rule = MSPRT(3.0)`); the change takes effect with the next observation.
         classes: the names of the K classes, all different; by default 0..K-1.
-        prepare: makes what the model reads, (streams, *features), of what arrives, row by row: standardisation, mask channels.
-        offset: (classes,), added to the scores before the rule sees them, for priors that are not those of the training set.
-        deadline: at that observation (from 1) a series is decided, whatever the rule says.
-        at_end: where the rule has not fired at the end or at the deadline, "force" names the leader and "abstain" no class.
+        prepare: function from the observations to the input of the model, (streams, *features): standardisation, mask channels.
+        offset: (classes,), added to the scores before the rule reads them: the log of the priors.
+        deadline: maximum number of observations per decision.
+        at_end: if the rule has not fired by the end or the deadline, "force" names the leading class, and "abstain" gives None
+            as the label.
 
     >>> from sooner.models import FrameClassifier
-    >>> from sooner.models.encoders import Identity
+    >>> from sooner.models.image.encoders import Identity
     >>> from sooner.rules import MSPRT
     >>> model = FrameClassifier(Identity((2,)), 2).eval()
     >>> _ = model.head.weight.data.copy_(torch.eye(2))  # each observation is the evidence for both classes
@@ -225,7 +226,7 @@ class Fleet:
 
     def _observe(
         self, rows: torch.Tensor | None, keys: list[Key], values: list[ArrayLike], name_of: Callable[[Key], str]
-    ) -> Moment:
+    ) -> FoldStep:
         """The moment, of which nothing is kept yet."""
         before = self._rows.all() if rows is None else self._rows.take(rows)
         count = len(before[-1])
@@ -241,11 +242,11 @@ class Fleet:
         stray = self._fold.stray_row(moment)
         if stray is not None:
             got = f"{moment.scores[stray].tolist()} from {name_of(keys[stray])} at time {int(moment.after[-1][stray])}"
-            remedy = "Look for an overflow in the model or in what it was given."
+            remedy = "Check for an overflow in the model or in its input."
             raise InvalidArgument("scores", "finite", got, remedy)
         return moment
 
-    def _keep(self, rows: torch.Tensor | None, moment: Moment, fresh: list[Key]) -> None:
+    def _keep(self, rows: torch.Tensor | None, moment: FoldStep, fresh: list[Key]) -> None:
         """What is remembered from now on, with new series behind the others."""
         if rows is None:
             self._rows.replace(moment.after)
@@ -275,13 +276,13 @@ class Fleet:
             return
         for key in keys:
             self._times.forget(key)
-        for place, origin in self._rows.drop([self._row_of.pop(key) for key in keys]):
-            self._keys[place] = self._keys[origin]
-            self._row_of[self._keys[place]] = place
+        for index, origin in self._rows.drop([self._row_of.pop(key) for key in keys]):
+            self._keys[index] = self._keys[origin]
+            self._row_of[self._keys[index]] = index
         del self._keys[self._rows.count :]
 
     def _snapshot(self, of: Of) -> bytes:
-        return pack(Held(self._row_of, self._rows.all(), self._decided, self._times.newest), self._fold, of)
+        return pack(FleetState(self._row_of, self._rows.all(), self._decided, self._times.newest), self._fold, of)
 
     def _restore(self, snapshot: bytes, of: Of) -> None:
         if self._keys or self._decided:
@@ -297,7 +298,7 @@ class Stream:
     """One live series; the arguments are those of `Fleet`.
 
     >>> from sooner.models import FrameClassifier
-    >>> from sooner.models.encoders import Identity
+    >>> from sooner.models.image.encoders import Identity
     >>> from sooner.rules import MSPRT
     >>> model = FrameClassifier(Identity((2,)), 2).eval()
     >>> _ = model.head.weight.data.copy_(torch.eye(2))

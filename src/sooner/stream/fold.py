@@ -34,7 +34,7 @@ class Decision:
     crossed: bool
 
 
-class Moment(NamedTuple):
+class FoldStep(NamedTuple):
     """What one observation of each series did: all that is remembered from now on, who stops, who by the rule, and its names."""
 
     after: LiveState
@@ -69,7 +69,7 @@ class Fold:
             raise InvalidArgument("model", "a model of `sooner.models`", repr(self.model), "Derive one from `Model`.")
         self.refuse_training()
         object.__setattr__(self, "classes", _as_names(self.classes, self.model.classes))
-        _try(self.rule, self.model.classes)
+        _try(self.rule, self.model)
         if self.prepare is not None and not callable(self.prepare):
             raise InvalidArgument("prepare", "a function", repr(self.prepare), "It makes what the model reads.")
         object.__setattr__(self, "offset", _as_offset(self.offset, self.model.classes))
@@ -87,7 +87,7 @@ class Fold:
 
     def with_rule(self, rule: Rule, *, running: int) -> "Fold":
         """The same fold with another rule; where series run, it must be able to go on from what is remembered of them."""
-        _try(rule, self.model.classes)
+        _try(rule, self.model)
         if running and rule.init(1).shape[1] and family(rule) != family(self.rule):
             got = f"{rule!r} in place of {self.rule!r} while {running} series run"
             remedy = "It would need to have seen them from the start: finish them first, or make a new fleet."
@@ -112,17 +112,17 @@ class Fold:
             x = x[:, None]  # a number is an observation of one channel
         return (x if self.prepare is None else self.prepare(x)).to(device)
 
-    def observe(self, before: LiveState, observations: StepObservations) -> Moment:
+    def observe(self, before: LiveState, observations: StepObservations) -> FoldStep:
         """Take one observation of each series in."""
-        state, scores, _ = self.model.step(before[:-3], observations)
+        state, scores, halting = self.model.step(before[:-3], observations)
         if self.offset is not None:
             scores = scores + self.offset.to(scores)
-        memory, fired, named = self.rule.step(before[-3], scores)
+        memory, fired, named = self.rule.step_with(before[-3], scores, halting)
         ages = before[-1] + 1
         stops = fired if self.deadline is None else fired | (ages >= self.deadline)
-        return Moment((*state, memory, scores, ages), stops, fired, named)
+        return FoldStep((*state, memory, scores, ages), stops, fired, named)
 
-    def decided(self, moment: Moment) -> dict[int, Decision]:
+    def decided(self, moment: FoldStep) -> dict[int, Decision]:
         """The decisions of this moment, by row."""
         if not bool(moment.stops.any()):
             return {}
@@ -152,14 +152,14 @@ class Fold:
             raise InvalidArgument(name, expected, shape + became, "That is what the model reads.")
         bad = (~x[0].isfinite()).nonzero()
         if len(bad):
-            place = tuple(bad[0].tolist())
-            got = f"{float(x[0][place])} at {', '.join(map(str, place))} (counted from 0)"
+            index = tuple(bad[0].tolist())
+            got = f"{float(x[0][index])} at {', '.join(map(str, index))} (counted from 0)"
             raise InvalidArgument(
                 name, "finite", got, "Leave it out, or use a model that was fitted with missing values."
             )
 
     @staticmethod
-    def stray_row(moment: Moment) -> int | None:
+    def stray_row(moment: FoldStep) -> int | None:
         """The first row whose scores are not finite, if there is one."""
         # The sum is finite only if all scores are, and cheaper than looking at each.
         if math.isfinite(float(moment.scores.sum())):
@@ -188,10 +188,11 @@ def family(rule: Rule) -> tuple[Any, ...]:
     return (type(rule), *(family(part) for part in vars(rule).values() if isinstance(part, Rule)))
 
 
-def _try(rule: Rule, classes: int) -> None:
+def _try(rule: Rule, model: Model) -> None:
     if not isinstance(rule, Rule):
         raise InvalidArgument("rule", "a rule, for example MSPRT(2.0)", repr(rule), "Make one of it first.")
-    rule.step(rule.init(1), torch.zeros(1, classes))  # a matrix for another number of classes is refused here
+    # Refused here are a matrix for another number of classes, and a rule that reads what the model does not say.
+    rule.step_with(rule.init(1), torch.zeros(1, model.classes), torch.zeros(1) if model.halts else None)
 
 
 def _as_names(value: Any, classes: int) -> tuple[Any, ...]:

@@ -9,9 +9,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from sooner.data.columns import spelled
-from sooner.data.tables import GAP, Gaps
 from sooner.errors import InvalidArgument, UnknownName
+from sooner.series.columns import GAP, Gaps, spelled
 from sooner.stream.fleet import Fleet, Key, told
 from sooner.stream.fold import Decision
 from sooner.types import FloatArray
@@ -115,7 +114,7 @@ def decisions_of(
 
     >>> import torch
     >>> from sooner.models import FrameClassifier
-    >>> from sooner.models.encoders import Identity
+    >>> from sooner.models.image.encoders import Identity
     >>> from sooner.rules import MSPRT
     >>> model = FrameClassifier(Identity((2,)), 2).eval()
     >>> _ = model.head.weight.data.copy_(torch.eye(2))

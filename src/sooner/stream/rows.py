@@ -79,9 +79,9 @@ class Rows:
             return moves
         self._reserve(self.count)
         if moves:
-            places, origins = (list(rows) for rows in zip(*moves, strict=True))
+            indices, origins = (list(rows) for rows in zip(*moves, strict=True))
             for part in self._parts:
-                part[places] = part[origins]
+                part[indices] = part[origins]
         self.count = left
         return moves
 

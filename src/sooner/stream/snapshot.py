@@ -1,4 +1,4 @@
-"""Live series as bytes, to go on with in another process (`sooner.sealed`: safetensors and JSON, never pickle).
+"""Live series as bytes, to go on with in another process (`sooner.container`: safetensors and JSON, never pickle).
 
 With them goes what must be the same for the same decisions: the settings of the fleet, and a digest of the model and of the
 names of its classes. So no series goes on under another model.
@@ -11,23 +11,23 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from sooner.container import ContainerFormat, digest, pieces_of, seal, unseal
 from sooner.errors import InvalidArgument
 from sooner.models.base import Model
 from sooner.models.prefix import PrefixScorer
 from sooner.rules.described import description
-from sooner.sealed import Kind, digest, pieces_of, seal, unseal
 from sooner.stream.fold import Decision, Fold
 from sooner.stream.times import Tick
 from sooner.types import LiveState
 
 Of: TypeAlias = Literal["fleet", "stream"]
 
-_KIND = Kind(
+_KIND = ContainerFormat(
     "snapshot", "one of live series", "sooner.stream", 1, "Give the bytes that `snapshot()` returned, all of them."
 )
 
 
-class Held(NamedTuple):
+class FleetState(NamedTuple):
     """All that a fleet remembers: the row of each open series, in the order in which they opened, the rows, the decisions, and
     the time of the newest observation of series that came with times."""
 
@@ -37,9 +37,9 @@ class Held(NamedTuple):
     times: dict[Any, Tick]
 
 
-def pack(held: Held, fold: Fold, of: Of) -> bytes:
+def pack(held: FleetState, fold: Fold, of: Of) -> bytes:
     """The bytes of a snapshot."""
-    place_of = {name: place for place, name in enumerate(fold.classes)}
+    place_of = {name: index for index, name in enumerate(fold.classes)}
     closed = [(place_of.get(made.label, -1), made.time, made.crossed) for made in held.decided.values()]
     tensors = {f"rows.{part}": rows for part, rows in enumerate(held.rows)} | {
         "open.keys": _text(list(held.row_of)),
@@ -53,7 +53,7 @@ def pack(held: Held, fold: Fold, of: Of) -> bytes:
     return seal(_KIND, about, tensors)
 
 
-def unpack(snapshot: bytes, fold: Fold, of: Of) -> Held:
+def unpack(snapshot: bytes, fold: Fold, of: Of) -> FleetState:
     """What was packed, if it belongs to this fold."""
     about, tensors = unseal(_KIND, snapshot)
     if about["of"] != of:
@@ -74,7 +74,7 @@ def unpack(snapshot: bytes, fold: Fold, of: Of) -> Held:
     row_of = dict(zip(_keys(tensors["open.keys"]), tensors["open"].tolist(), strict=True))
     newest = zip(row_of, _keys(tensors["open.times"]), strict=True) if "open.times" in tensors else ()
     times = {key: Tick(*tick) for key, tick in newest if tick is not None}
-    return Held(row_of, rows, dict(zip(_keys(tensors["closed.keys"]), made, strict=True)), times)
+    return FleetState(row_of, rows, dict(zip(_keys(tensors["closed.keys"]), made, strict=True)), times)
 
 
 def settings_of(fold: Fold) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""When live observations came: the gap between two of them, as the readers of tables count it (`sooner.data.tables`)."""
+"""When live observations came: the gap between two of them, as the readers of tables count it (`sooner.data.tables.reading`)."""
 
 import math
 import re
@@ -45,7 +45,7 @@ def tick_of(value: object, *, name: str) -> Tick:
         value = float(value) if plain[1] else int(value)
     if type(value) in (int, float) and abs(value) < 2**63:  # type: ignore[arg-type]
         return Tick("number", value)  # type: ignore[arg-type]
-    from sooner.data.rows import tick  # late: it needs pyarrow
+    from sooner.series.rows import tick  # late: it needs pyarrow
 
     found = tick(value)
     if found is None or not math.isfinite(found[0]):

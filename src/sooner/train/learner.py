@@ -8,13 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from sooner.errors import TrainingDiverged
-from sooner.evaluate.metrics import mean_accuracy
+from sooner.evaluate.metrics import mean_accuracy_of
 from sooner.models.base import Model
-from sooner.settings import Settings
+from sooner.scores import Scored
 from sooner.train.criterion import Criterion, Judged
-from sooner.train.examples import Batch, InOrder, Shuffled, Source
 from sooner.train.optimizers import optimizer_for, schedule_for
 from sooner.train.precision import Precision
+from sooner.train.settings import Settings
+from sooner.train.sources import InOrder, Minibatch, Shuffled, Source, class_counts
 from sooner.train.team import Team
 from sooner.types import Scores
 
@@ -59,13 +60,13 @@ class Learner:
         """The losses of the last step by name, and their weighted sum, "total"."""
         self._training, self._validation, self._precision = training, validation, precision
         self._device = next((weight.device for weight in model.parameters()), torch.device("cpu"))
-        self._criterion = Criterion(settings.loss, training.class_counts(model.classes))
+        self._criterion = Criterion(settings.loss, class_counts(training, model.classes))
         self._optimizer = optimizer_for(model.parameters(), settings.optimizer)
         self._factor = schedule_for(settings.optimizer, settings.training.iterations)
         # Half precision alone needs its gradients scaled; switched off, all that it does is pass them on.
         self._scaler = torch.amp.GradScaler(self._device.type, enabled=precision.used == "16-mixed")
-        size, seed, last = settings.training.batch_size, settings.training.seed, settings.training.iterations
-        self._batches = Shuffled(training, size, seed, 0, last, team.rank, team.size)
+        batches, seed = settings.training.batch_size, settings.training.seed
+        self._batches = Shuffled(training, batches, seed, team.rank, team.size)
 
     def step(self) -> None:
         """Read the next batch, and move the weights; a loss that is not finite ends the training."""
@@ -101,9 +102,10 @@ class Learner:
         # Batch j is that of worker j modulo their number.
         parts = self.team.gather(seen)
         in_order = [part[index] for index in range(len(parts[0])) for part in parts if index < len(part)]
-        scores = torch.cat([scores for scores, _ in in_order])
-        examples = self._validation
-        metric = mean_accuracy(scores, examples.labels.cpu(), lengths=examples.lengths)
+        scores, examples = torch.cat([scores for scores, _ in in_order]).numpy(), self._validation
+        full = torch.full((len(examples),), scores.shape[1])
+        lengths = full if examples.lengths is None else examples.lengths.cpu()
+        metric = mean_accuracy_of(Scored(scores, lengths.numpy(), examples.labels.cpu().numpy()))
         return Validation(self.steps, metric, sum(loss for _, loss in in_order) / len(examples))
 
     def state_dict(self) -> dict[str, Any]:
@@ -128,14 +130,14 @@ class Learner:
         size = min(self.settings.training.batch_size, len(self._validation) // self.team.size)
         return InOrder(self._validation, size, self.team.rank, self.team.size)
 
-    def _seen(self, batch: Batch) -> tuple[Scores, float]:
+    def _seen(self, batch: Minibatch) -> tuple[Scores, float]:
         """The scores of a batch, and its loss times its size."""
         judged = self._judge(batch)
         if not bool(torch.isfinite(judged.scores.sum())):
             raise self._diverged(judged, batch)
         return judged.scores.cpu(), float(judged.total) * len(batch.labels)
 
-    def _judge(self, batch: Batch) -> Judged:
+    def _judge(self, batch: Minibatch) -> Judged:
         observations = batch.observations
         if observations.is_floating_point():
             batch = batch._replace(observations=observations.to(_dtype_of(self.model)))
@@ -152,7 +154,7 @@ class Learner:
         elif self._device.type == "mps":
             torch.mps.manual_seed(seed)
 
-    def _diverged(self, judged: Judged, batch: Batch) -> TrainingDiverged:
+    def _diverged(self, judged: Judged, batch: Minibatch) -> TrainingDiverged:
         bad = ~torch.isfinite(judged.scores).flatten(1).all(dim=1)
         rows = batch.indices[bad] if bool(bad.any()) else batch.indices
         terms = {name: float(term.detach()) for name, term in judged.terms.items()}

@@ -15,14 +15,16 @@ import torch
 
 from sooner.bfloat16 import refuse_bfloat16
 from sooner.errors import InvalidArgument
+from sooner.extras import engine_module
 from sooner.models.base import Model
-from sooner.settings import Settings, to_dict
-from sooner.train.examples import Source
+from sooner.series import Series
 from sooner.train.learner import Learner, Validation, own_randomness
 from sooner.train.observers import Bar, Log, Observer, Watch
 from sooner.train.precision import Precision, precision_on, warn_of
-from sooner.train.record import Outcome, TrainingRecord, versions
+from sooner.train.record import TrainingOutcome, TrainingRecord, versions
 from sooner.train.selection import LAST, Selection, read_checkpoint, save_checkpoints
+from sooner.train.settings import Settings, to_dict
+from sooner.train.sources import Source
 from sooner.train.team import Team
 
 _MAY_DIFFER = ("iterations", "patience", "device", "engine", "workers")
@@ -42,11 +44,11 @@ def train(
     """Train a model, and leave it with the weights of its best validation, in evaluation mode.
 
     On a CPU the same model, data and settings give the same weights, whether or not the run was killed and resumed. With
-    `training.engine = "ray"` the steps are done by workers of a cluster (see `sooner.train.workers`).
+    `training.engine = "ray"` the steps are done by workers of a cluster (see `sooner.engines.ray.training`).
 
     Args:
         model: with the weights to start from.
-        training: every class of the model must occur.
+        training: a `Series` in which every class of the model occurs, or series that are `Drawn` on the fly.
         validation: where `sooner.evaluate.mean_accuracy` is measured.
         settings: their `model` table is only noted; the model is there already.
         folder: for checkpoints, the record, and a CSV log; without it nothing is written. Machines of a cluster must share the
@@ -60,9 +62,7 @@ def train(
     _check_shapes(model, training, validation)
     device = next((weight.device for weight in model.parameters()), torch.device("cpu"))
     if settings.training.engine == "ray":
-        from sooner.train.workers import fit_together
-
-        outcome = fit_together(task, verbose=verbose, watch=watch)
+        outcome: TrainingOutcome = engine_module("ray", "training").fit_together(task, verbose=verbose, watch=watch)
     else:
         precision = precision_on(accelerator_for(settings), settings)
         warn_of(precision)
@@ -94,7 +94,7 @@ def fit(
     observers: Sequence[Observer],
     precision: Precision,
     team: Team = Team(),  # noqa: B008
-) -> Outcome:
+) -> TrainingOutcome:
     """Train in this process, alone or as one of several workers.
 
     Args:
@@ -116,7 +116,7 @@ def fit(
             selection.load_state_dict(state["selection"])
         _run(learner, selection, task.home, _heard_by(observers, task, team, resumed=last is not None))
     assert selection.best is not None
-    return Outcome(
+    return TrainingOutcome(
         best=selection.best,
         weights=selection.weights,
         history=tuple(selection.history),
@@ -158,7 +158,7 @@ def _heard_by(observers: Sequence[Observer], task: Task, team: Team, *, resumed:
     return [Log(task.home, every, resumed=resumed), *observers]
 
 
-def _record(settings: Settings, outcome: Outcome) -> TrainingRecord:
+def _record(settings: Settings, outcome: TrainingOutcome) -> TrainingRecord:
     return TrainingRecord(
         settings=settings,
         seed=settings.training.seed,
@@ -215,8 +215,18 @@ def _identity(settings: Settings) -> dict[str, Any]:
 
 
 def _check_shapes(model: Model, training: Source, validation: Source) -> None:
-    for examples in (training, validation):
-        model.check_observations(torch.empty(len(examples), *examples.shape, device="meta"), leading=2)
+    for source in (training, validation):
+        model.check_observations(torch.empty(len(source), *source.shape, device="meta"), leading=2)
+    if isinstance(training, Series) and isinstance(validation, Series):
+        _check_classes(training.require_labels(), validation.require_labels())
     if int(validation.labels.max()) >= model.classes:
         remedy = f"The model has {model.classes} classes."
         raise InvalidArgument("labels", f"in 0..{model.classes - 1}", int(validation.labels.max()), remedy)
+
+
+def _check_classes(training: Series, validation: Series) -> None:
+    """The same index must mean the same class in both."""
+    known, other = training.classes.tolist(), validation.classes.tolist()
+    if known != other:
+        remedy = "Pass classes= to both where one of them lacks a class."
+        raise InvalidArgument("validation", f"of the classes of the training set, {known}", f"{other}", remedy)

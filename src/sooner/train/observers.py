@@ -43,7 +43,7 @@ class Bar(Observer):
     """One bar over all steps, with the best metric so far."""
 
     def __init__(self, iterations: int) -> None:
-        self._bar = progress.Bar("training", iterations)
+        self._bar = progress.ProgressBar("training", iterations)
 
     def began(self, learner: Learner) -> None:
         """Show it."""

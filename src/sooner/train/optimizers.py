@@ -20,7 +20,7 @@ import torch
 from torch import nn
 from torch.optim import SGD, AdamW, Optimizer, RMSprop
 
-from sooner.settings import OptimizerSettings
+from sooner.train.settings import OptimizerSettings
 
 
 class SGDW(SGD):

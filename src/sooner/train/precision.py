@@ -9,7 +9,7 @@ import torch
 
 from sooner.bfloat16 import bfloat16_support
 from sooner.errors import InvalidArgument, PrecisionChanged
-from sooner.settings import Settings
+from sooner.train.settings import Settings
 
 
 @dataclass(frozen=True)

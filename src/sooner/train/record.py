@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-from sooner.settings import Settings, to_dict
 from sooner.train.learner import StateDict, Validation
 from sooner.train.precision import Precision
+from sooner.train.settings import Settings, to_dict
 
 
-class Outcome(NamedTuple):
+class TrainingOutcome(NamedTuple):
     """What a run came to, wherever it ran: the first best validation and its weights, all validations, and where it ended."""
 
     best: Validation

@@ -8,10 +8,10 @@ import torch
 
 from sooner.errors import InvalidArgument
 from sooner.models.base import Model
-from sooner.settings import TrainingSettings, to_dict
 from sooner.storage import whole_file
 from sooner.train.learner import Learner, StateDict, Validation, copied
-from sooner.upgrade import recorded_settings, upgraded_checkpoint
+from sooner.train.settings import TrainingSettings, to_dict
+from sooner.train.upgrade import recorded_settings, upgraded_checkpoint
 
 BEST, LAST = "best.ckpt", "last.ckpt"
 

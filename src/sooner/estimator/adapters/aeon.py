@@ -114,8 +114,10 @@ class AeonEarlyClassifier(BaseEarlyClassifier):  # type: ignore[misc]  # aeon ha
 
     def _decided(self, X: Any) -> tuple[FloatArray, BoolArray]:  # noqa: N803
         """The posterior at the decision, or now, and whether it is one; the rest is in `state_info`."""
-        scores, lengths = self.classifier_.scores(X)
-        decisions = self.classifier_.rule_.decide(scores, np.minimum(lengths, self.n_timepoints_))
+        scored = self.classifier_.scores(X)
+        scores, lengths = scored
+        ends = np.minimum(lengths, self.n_timepoints_)
+        decisions = self.classifier_.rule_.decide(scores, ends, halting=scored.halting)
         safe = decisions.crossed | (lengths >= self.n_timepoints_)
         columns = (decisions.times - 1, safe, decisions.labels, decisions.times)
         self.state_info = np.stack(columns, axis=1).astype(np.int64)

@@ -27,6 +27,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from sooner.errors import InvalidArgument, UnknownName
+from sooner.evaluate.records import Sweep
 from sooner.inputs import as_labels, as_nonnegative, as_real
 from sooner.models.prefix import LOWEST
 from sooner.rules import Rule, ThresholdRule, rule_named
@@ -197,20 +198,8 @@ def _paid(costs: FloatArray, named: Tensor, labels: Tensor) -> FloatArray:
 
 
 def _cheapest(statistic: FloatArray, paid: FloatArray) -> float:
-    """The threshold of the least mean cost, the least one in a tie; each series pays where it first reaches the threshold.
-
-    As the threshold rises past a record of a series, that series moves on to its next record, or else to the end: so the
-    sum of costs is a running sum over sorted records.
-    """
-    is_record = np.ones(statistic.shape, dtype=bool)
-    is_record[:, 1:] = statistic[:, 1:] > np.maximum.accumulate(statistic, axis=1)[:, :-1]
-    series, time = np.nonzero(is_record)
-    last = np.append(series[1:] != series[:-1], True)
-    then = np.where(last, statistic.shape[1] - 1, np.roll(time, -1))
-    order = np.argsort(statistic[series, time], kind="stable")
-    values = statistic[series, time][order]
-    sums = paid[:, 0].sum() + np.cumsum((paid[series, then] - paid[series, time])[order])
-    ends = np.flatnonzero(np.append(values[1:] != values[:-1], True))
-    thresholds, costs = np.append(values[ends], np.inf), np.append(paid[:, 0].sum(), sums[ends])
+    """The threshold of the least mean cost, the least one in a tie; each series pays where it first reaches the threshold."""
+    sweep = Sweep.of(statistic, np.full(len(statistic), statistic.shape[1]))
+    costs = sweep.sums(paid[:, 0].sum(), paid[sweep.series, sweep.then] - paid[sweep.series, sweep.time])
     # Sums of the same costs in another order differ in their last bits: what is equal but for those is a tie.
-    return float(thresholds[np.flatnonzero(costs <= costs.min() + 1e-9 * len(paid))[0]])
+    return float(sweep.thresholds[np.flatnonzero(costs <= costs.min() + 1e-9 * len(paid))[0]])

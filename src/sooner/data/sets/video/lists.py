@@ -1,0 +1,230 @@
+"""The official lists of UCF101 and HMDB51: which video is in which split, and where it lies.
+
+====== ======= == ===========================================================================================
+set    classes  T validation: the last groups of each class of the train list; a group was filmed at once
+====== ======= == ===========================================================================================
+ucf101     101 50 the last 2 of its g-numbers
+hmdb51      51 79 the last tenth of its sources in the order of their names, rounded down, at least 1
+====== ======= == ===========================================================================================
+
+So videos of one group never lie on both sides, as the official lists keep it between train and test. Names may hold blanks,
+brackets or anything else; lines may end in blanks or as Windows ends them.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+from sooner.errors import InvalidArgument, UnknownName
+
+Kind: TypeAlias = Literal["ucf101", "hmdb51"]
+
+
+class Video(NamedTuple):
+    """A line of a list: `class/file`, the class as a number from 0, and the group it was filmed in."""
+
+    name: str
+    label: int
+    group: str
+
+
+class Official(NamedTuple):
+    """What a folder of split files says."""
+
+    classes: tuple[str, ...]
+    train: tuple[Video, ...]
+    test: tuple[Video, ...]
+
+
+class SplitLists(NamedTuple):
+    """The names of the classes, and the videos of each split."""
+
+    classes: tuple[str, ...]
+    train: tuple[Video, ...]
+    validation: tuple[Video, ...]
+    test: tuple[Video, ...]
+
+    @property
+    def videos(self) -> tuple[Video, ...]:
+        """Those of all splits."""
+        return (*self.train, *self.validation, *self.test)
+
+
+@dataclass(frozen=True)
+class VideoSet:
+    """What is known of a set.
+
+    Args:
+        time: T, the frames of a clip.
+        classes: how many there are; split files of a part of the set name fewer.
+        listing: what the name of a split file contains.
+        folders: the folders that the published archives unpack to.
+        read: the lists in a folder, of an official split.
+        held: how many of so many groups of a class are for validation.
+    """
+
+    time: int
+    classes: int
+    listing: str
+    folders: tuple[str, ...]
+    read: Callable[[Path, int], Official]
+    held: Callable[[int], int]
+
+
+def split_lists(kind: Kind, folder: str | os.PathLike[str], split: int = 1) -> SplitLists:
+    """The official lists in a folder of split files, with a part of the train list set aside for validation.
+
+    A class of a single group has no validation.
+
+    Args:
+        kind: which set.
+        folder: of the split files, or the one that their archive was unpacked in.
+        split: the official split: 1, 2 or 3.
+    """
+    if kind not in VIDEO_SETS:
+        raise UnknownName("kind", kind, VIDEO_SETS)
+    if split not in (1, 2, 3):
+        raise InvalidArgument("split", "1, 2 or 3", repr(split), "There are three official splits.")
+    known, root = VIDEO_SETS[kind], Path(folder)
+    homes = [home for home in (root, *(root / name for name in known.folders)) if home.is_dir()]
+    if not homes:
+        remedy = "Give the folder that the archive of split files was unpacked to."
+        raise InvalidArgument("splits", "a folder of split files", f"{root}, which is no folder", remedy)
+    home = next((home for home in homes if any(known.listing in file.name for file in home.iterdir())), homes[0])
+    classes, listed, test = known.read(home, split)
+    _refuse_twice((*listed, *test))
+    held: set[str] = set()
+    for label, name in enumerate(classes):
+        groups = sorted({video.group for video in listed if video.label == label})
+        if not groups:
+            remedy = "Take the class out of the split files, or list videos for it."
+            raise InvalidArgument("splits", "lists with training videos of every class", f"none of {name!r}", remedy)
+        held.update(groups[max(1, len(groups) - known.held(len(groups))) :])
+    train = tuple(video for video in listed if video.group not in held)
+    return SplitLists(classes, train, tuple(video for video in listed if video.group in held), test)
+
+
+def video_places(kind: Kind, folder: str | os.PathLike[str], lists: SplitLists) -> dict[str, Path]:
+    """Where each listed video lies, or would lie if it were there.
+
+    Capitals do not matter where nothing fits exactly, because copies of the sets differ in them.
+
+    Args:
+        kind: which set.
+        folder: that holds a folder of videos for each class, or the one that their archive was unpacked in.
+        lists: whose videos to look for.
+    """
+    root, wanted = Path(folder), {name.casefold() for name in lists.classes}
+    homes = [home for home in (root, *(root / name for name in VIDEO_SETS[kind].folders)) if home.is_dir()]
+    if not homes:
+        remedy = "Give the folder that holds a folder of videos for each class."
+        raise InvalidArgument("videos", "a folder of videos", f"{root}, which is no folder", remedy)
+    below = {
+        home: [path for path in home.iterdir() if path.name.casefold() in wanted and path.is_dir()] for home in homes
+    }
+    home = max(homes, key=lambda home: len(below[home]))
+    exact = {f"{room.name}/{file.name}": file for room in below[home] for file in room.iterdir()}
+    alike = {name.casefold(): file for name, file in exact.items()}
+    files = {
+        video.name: exact.get(video.name) or alike.get(video.name.casefold()) or home / video.name
+        for video in lists.videos
+    }
+    there = {video.label for video in lists.videos if video.name.casefold() in alike}
+    for label, name in enumerate(lists.classes):
+        if label not in there:
+            got = f"{home} with none of the listed videos of class {name!r}"
+            remedy = f"Give the folder that holds {lists.classes[0]!r} and the others, or shorten the split files."
+            raise InvalidArgument("videos", "a folder with videos of every class", got, remedy)
+    return files
+
+
+def _read_ucf101(folder: Path, split: int) -> Official:
+    """`classInd.txt` numbers the classes; `trainlist01.txt` and `testlist01.txt` name videos by class and file."""
+    numbered: dict[int, str] = {}
+    for line, text in _lines(folder / "classInd.txt"):
+        number, _, name = text.partition(" ")
+        if re.fullmatch("[0-9]{1,9}", number) is None or not name.strip():
+            expected, got = "lines such as '1 ApplyEyeMakeup' in classInd.txt", f"{text!r} at line {line}"
+            raise InvalidArgument("splits", expected, got, "Unpack the official file again.")
+        numbered[int(number)] = name.strip()
+    classes = tuple(numbered[number] for number in sorted(numbered))
+    train, test = (
+        tuple(_ucf101_video(text, f"line {line} of {name}", classes) for line, text in _lines(folder / name))
+        for name in (f"trainlist0{split}.txt", f"testlist0{split}.txt")
+    )
+    return Official(classes, train, test)
+
+
+def _ucf101_video(text: str, where: str, classes: Sequence[str]) -> Video:
+    name = re.sub(r"(\.\w+)\s+\d+$", r"\1", text)  # the train list ends in the number of the class
+    folder, _, file = name.rpartition("/")
+    group = re.search(r"_g([0-9]{1,9})_c\d+\.\w+$", file)
+    if group is None:
+        expected, remedy = "lines such as 'Archery/v_Archery_g01_c01.avi'", "Unpack the official file again."
+        raise InvalidArgument("splits", expected, f"{text!r} at {where}", remedy)
+    for label, known in enumerate(classes):
+        if known.casefold() == folder.casefold():
+            return Video(name, label, f"{known}/g{int(group[1]):02d}")
+    raise InvalidArgument("splits", "lists of the classes in classInd.txt", f"{folder!r} at {where}", "Add it there.")
+
+
+def _read_hmdb51(folder: Path, split: int) -> Official:
+    """A file for each class: a video and 1 (train), 2 (test) or 0 (neither) in each line."""
+    end = f"_test_split{split}.txt"
+    names = (file.name for file in folder.iterdir())
+    classes = tuple(sorted(name.removesuffix(end) for name in names if name.endswith(end) and name[0] != "."))
+    if not classes:
+        remedy = "Give the folder that the archive of split files was unpacked to."
+        raise InvalidArgument("splits", f"a folder with files such as 'clap{end}'", f"{folder}, which has none", remedy)
+    marked: dict[str, list[Video]] = {"0": [], "1": [], "2": []}
+    for label, name in enumerate(classes):
+        for line, text in _lines(folder / f"{name}{end}"):
+            file, *mark = text.rsplit(maxsplit=1)
+            if len(mark) != 1 or mark[0] not in marked:
+                got = f"{text!r} at line {line} of {name}{end}"
+                raise InvalidArgument(
+                    "splits", "lines of a video and 0, 1 or 2", got, "Unpack the official file again."
+                )
+            # What stands before the class is the film; its scenes must not be torn.
+            source = file.rpartition(f"_{name}_")[0] or file
+            marked[mark[0]].append(Video(f"{name}/{file}", label, f"{name}/{source}"))
+    return Official(classes, tuple(marked["1"]), tuple(marked["2"]))
+
+
+VIDEO_SETS: Mapping[str, VideoSet] = {
+    "ucf101": VideoSet(50, 101, "trainlist", ("UCF-101", "ucfTrainTestlist"), _read_ucf101, lambda _groups: 2),
+    "hmdb51": VideoSet(
+        79,
+        51,
+        "_test_split",
+        ("hmdb51_org", "HMDB51", "testTrainMulti_7030_splits"),
+        _read_hmdb51,
+        lambda groups: max(1, groups // 10),
+    ),
+}
+
+
+def _lines(file: Path) -> list[tuple[int, str]]:
+    """(number from 1, text) of the lines that are not blank, without blanks at their ends."""
+    if not file.is_file():
+        remedy = "Give the folder that the archive of split files was unpacked to."
+        raise InvalidArgument("splits", f"a folder with {file.name}", f"{file.parent}, which has none", remedy)
+    # Names that are no UTF-8 come through as the file system gives them.
+    text = file.read_text(encoding="utf-8-sig", errors="surrogateescape")
+    lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    if not lines:
+        remedy = "Unpack the official file again."
+        raise InvalidArgument("splits", f"a folder with videos listed in {file.name}", "an empty file", remedy)
+    return lines
+
+
+def _refuse_twice(videos: Sequence[Video]) -> None:
+    seen: set[str] = set()
+    for video in videos:
+        if video.name in seen:
+            remedy = "A model must not be tested on a video that it was trained on."
+            raise InvalidArgument("splits", "lists that name each video once", f"{video.name!r} twice", remedy)
+        seen.add(video.name)

@@ -1,0 +1,1 @@
+"""Long tables: CSV, TSV and Parquet files with one row for each observation."""

@@ -1,0 +1,1 @@
+"""Ray, the extra `sooner[ray]`."""

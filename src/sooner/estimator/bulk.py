@@ -1,0 +1,293 @@
+"""Stored series, as many as there are: a long table in, one row out for each series.
+
+The work is done by shards (`sooner.data.tables.shards`), each of which is read, decided and forgotten, one after
+the other here, or by the workers of a cluster. Both ways make the same parts of the same series and use the same number of
+threads, so that they give the same rows to the last bit.
+
+Only `sooner score` and who calls it from Python import this module, and late: it needs pyarrow.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import torch
+
+from sooner.data.tables import files as sources
+from sooner.data.tables.plan import ROWS, Broken, TablePlan
+from sooner.data.tables.shards import RangeUnreadable, SeriesReturns, ShardReader
+from sooner.data.tables.spill import sorted_by_series
+from sooner.errors import InvalidArgument, UnknownName
+from sooner.estimator.classifier import EarlyClassifier
+from sooner.estimator.columns import columns_for, refuse_other_channels
+from sooner.estimator.dial import decided
+from sooner.extras import engine_module
+from sooner.inputs import as_whole
+from sooner.scores import margin
+from sooner.series import Series
+from sooner.series.columns import Columns
+from sooner.storage import whole_file
+from sooner.stream import AtEnd
+
+Engine: TypeAlias = Literal["local", "ray"]
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with the shards that are done, and with all."""
+
+COLUMNS = ("label", "time", "crossed", "margin")
+"""Of the table that comes out, behind the id of the series."""
+
+_GROUP = 2**17  # rows of the output that are written at a time
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The result of `score_table`.
+
+    Attributes:
+        series: number of rows written, one per series.
+        observations: number of rows of the table that these series have.
+        crossed: number of series whose decision was not forced.
+        mean_time: mean number of observations until the decision.
+        failed: unreadable files, each with the reason.
+    """
+
+    series: int
+    observations: int
+    crossed: int
+    mean_time: float
+    failed: tuple[tuple[str, str], ...] = ()
+
+
+class ShardResult(NamedTuple):
+    """What a shard gave: its rows, the number of observations behind them, and files that could not be read."""
+
+    rows: Any
+    observations: int
+    failed: Mapping[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Scoring:
+    """All that is needed to decide the series of a shard.
+
+    Args:
+        classifier: fitted; its threshold is used.
+        plan: the table, in shards.
+        deadline: no decision may take more observations.
+        at_end: where the rule never fires, "force" names the leader, and "abstain" gives None.
+        threads: of torch; the last bit of a sum may depend on it.
+    """
+
+    classifier: EarlyClassifier
+    plan: TablePlan
+    deadline: int | None = None
+    at_end: AtEnd = "force"
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.at_end not in ("force", "abstain"):
+            raise UnknownName("at_end", self.at_end, ("force", "abstain"))
+        if self.deadline is not None:
+            last = as_whole(self.deadline, name="deadline", low=1, remedy="It counts observations from 1.")
+            object.__setattr__(self, "deadline", last)
+        as_whole(self.threads, name="threads", low=1, remedy="One for each process is the quickest in all.")
+        series, channels = self.plan.layout.choice.series, self.plan.layout.channels
+        if series in COLUMNS:
+            remedy = f"Beside it the output has {', '.join(COLUMNS)}: rename it."
+            raise InvalidArgument("series", "a column of another name", repr(series), remedy)
+        refuse_other_channels(self.classifier, channels)
+
+    @cached_property
+    def schema(self) -> Any:
+        """The columns of the output: the id as it was, the label as the classes are."""
+        labels = _names(self.classifier.classes_, None).type
+        kinds = (self.plan.id_type, labels, pa.int64(), pa.bool_(), pa.float64())
+        return pa.schema(zip((self.plan.layout.choice.series, *COLUMNS), kinds, strict=True))
+
+    def outcome(self, shard: int) -> ShardResult:
+        """Decide the series that begin in a shard. What turns out to be damaged is passed over, from the start."""
+        broken: Broken = self.plan.broken
+        while True:
+            reader = ShardReader(self.plan, shard, broken)
+            try:
+                with _threads(self.threads):
+                    tables = [self._decide(series) for series in reader.series()]
+                break
+            except RangeUnreadable as error:
+                broken = {**broken, error.index: error.reason}
+        rows = pa.concat_tables([self.schema.empty_table(), *tables])
+        if reader.torn:
+            torn = pa.array(list(reader.torn)).cast(self.plan.id_type)
+            rows = rows.filter(pc.invert(pc.is_in(rows.column(0), value_set=torn)))
+        ours = self.plan.shards[shard]
+        failed = {index: why for index, why in broken.items() if index in ours or index not in self.plan.broken}
+        return ShardResult(rows, reader.rows, {self.plan.ranges[index].file: why for index, why in failed.items()})
+
+    def _decide(self, series: Series) -> Any:
+        """The rows of some series."""
+        observations = series.observations[:, : self.deadline]  # what comes later can no longer matter
+        ends = series.lengths.clamp(max=observations.shape[1])
+        scored = self.classifier.scores(Series(observations, ends))
+        found = decided(self.classifier.rule_, scored, self.classifier.classes_, self.deadline, self.at_end)
+        ahead = margin(scored.scores[np.arange(len(scored)), found.times - 1]).numpy()
+        labels = _names(found.labels, self.schema.field("label").type)
+        ids = pa.array([] if series.ids is None else series.ids.tolist(), self.plan.id_type)
+        return pa.table([ids, labels, found.times, found.crossed, ahead], schema=self.schema)
+
+
+def score_table(
+    classifier: EarlyClassifier,
+    source: str | Path,
+    out: str | PathLike[str],
+    *,
+    columns: Columns | None = None,
+    deadline: int | None = None,
+    at_end: AtEnd = "force",
+    engine: Engine = "local",
+    address: str | None = None,
+    workers: int | None = None,
+    threads: int = 1,
+    unit_rows: int = ROWS,
+    progress: Progress | None = None,
+) -> Summary:
+    """Decide every series of a long table, and write one row for each: its ID, `label`, `time`, `crossed` and `margin`.
+
+    `margin` is the lead over the second class at the decision. Memory holds one shard of the table and 8 bytes per series.
+    Series are in the order in which they first appear, and the file appears when it is complete.
+
+    Unreadable files are left out and listed in the result; the readable shards of a damaged file are processed. A series that
+    touches a damaged section is left out (`sooner.data.tables.shards` describes the cases that cannot be detected).
+
+    Args:
+        classifier: fitted.
+        source: Parquet files: one, a folder or a pattern. Rows may come in any order. If the rows of a series are
+            not contiguous (as in a table that is sorted by time), the table is first sorted in a temporary folder beside `out`.
+            CSV files are read as well, as one shard, and their IDs are text.
+        out: the Parquet file to write.
+        columns: the column names; by default as in training.
+        deadline: maximum number of observations per decision.
+        at_end: if the rule never fires, "force" names the leading class, and "abstain" gives null as the label.
+        engine: "local" works in this process, "ray" on a cluster (the extra `sooner[ray]`). The results are the same.
+        address: Ray address (host:port or auto). Default: a temporary local cluster.
+        workers: number of workers; by default one per core of the cluster.
+        threads: number of threads per worker.
+        unit_rows: minimum number of rows per shard.
+        progress: called after each shard.
+    """
+    target = _refuse_no_table(out)
+    unit_rows = as_whole(unit_rows, name="unit_rows", low=1, remedy="It counts rows.")
+    plan = _planned(classifier, source, columns, unit_rows, target)
+    scoring = Scoring(classifier, plan, deadline, at_end, threads)
+    _refuse_elsewhere(engine, address, workers)
+
+    def score(scoring: Scoring) -> Summary:
+        if engine == "ray":
+            with closing(engine_module("ray", "bulk").outcomes(scoring, address, workers)) as found:
+                return _written(target, scoring, found, progress)
+        return _written(target, scoring, map(scoring.outcome, range(len(scoring.plan.shards))), progress)
+
+    try:
+        # The IDs of Parquet files are read in no time. All of a CSV would be read twice: it shows while it is scored.
+        if plan.rows is not None and not plan.contiguous():
+            raise SeriesReturns
+        return score(scoring)
+    except SeriesReturns:
+        with sorted_by_series(plan, unit_rows, target.parent) as in_order:
+            return score(replace(scoring, plan=in_order))
+
+
+def _refuse_elsewhere(engine: str, address: str | None, workers: int | None) -> None:
+    """The engine is known, and this process has neither an address nor workers."""
+    if engine not in ("local", "ray"):
+        raise UnknownName("engine", engine, ("local", "ray"))
+    for name, value in (("address", address), ("workers", workers)):
+        if value is not None and engine == "local":
+            raise InvalidArgument(name, 'None with engine="local"', repr(value), 'It belongs to engine="ray".')
+
+
+def _planned(
+    classifier: EarlyClassifier, source: str | Path, columns: Columns | None, least: int, target: Path
+) -> TablePlan:
+    """The shards of the table, none of whose files is the one to write."""
+    named, gaps = columns_for(classifier, columns)
+    plan = TablePlan.in_shards(source, named, missing=classifier.missing, gaps=gaps, least=least)
+    if target.resolve() in {Path(rows.file).resolve() for rows in plan.ranges}:
+        raise InvalidArgument("out", "another file than those of the table", str(target), "Name a new one.")
+    return plan
+
+
+def _written(target: Path, scoring: Scoring, outcomes: Iterable[ShardResult], progress: Progress | None) -> Summary:
+    """Write the rows of all shards under another name, which becomes the right one in one move."""
+    tally = _Tally()
+    with whole_file(target) as part, pq.ParquetWriter(part, scoring.schema) as writer:
+        held: list[Any] = []
+        for done, outcome in enumerate(outcomes, start=1):
+            tally.add(outcome)
+            held.append(outcome.rows)
+            if sum(map(len, held)) >= _GROUP:
+                writer.write_table(pa.concat_tables(held))
+                held = []
+            if progress is not None:
+                progress(done, len(scoring.plan.shards))
+        if held:
+            writer.write_table(pa.concat_tables(held))
+    return tally.summary()
+
+
+class _Tally:
+    """Counts what is written."""
+
+    def __init__(self) -> None:
+        self._series, self._observations, self._crossed, self._times = 0, 0, 0, 0
+        self._failed: dict[str, str] = {}
+
+    def add(self, outcome: ShardResult) -> None:
+        _, _, times, crossed, _ = outcome.rows.columns
+        self._series += len(outcome.rows)
+        self._observations += outcome.observations
+        self._crossed += pc.sum(crossed).as_py() or 0
+        self._times += pc.sum(times).as_py() or 0
+        self._failed.update(outcome.failed)
+
+    def summary(self) -> Summary:
+        mean = self._times / self._series if self._series else math.nan
+        return Summary(self._series, self._observations, self._crossed, mean, tuple(sorted(self._failed.items())))
+
+
+def _names(labels: npt.NDArray[Any], kind: Any) -> Any:
+    try:
+        return pa.array(labels.tolist(), type=kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        remedy = "A column holds one type: train with labels of one."
+        raise InvalidArgument("classes", "texts, or numbers of one type", f"{labels.tolist()}", remedy) from None
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _refuse_no_table(out: str | PathLike[str]) -> Path:
+    """The path of a Parquet file that can be written."""
+    target = Path(out).expanduser()
+    if target.is_dir() or not sources.is_parquet(target):
+        got = f"the folder {target}" if target.is_dir() else str(target)
+        raise InvalidArgument("out", "a Parquet file", got, "Name the file: decided.parquet.")
+    if not target.parent.is_dir():
+        raise InvalidArgument("out", "in a folder that is there", str(target), "Make the folder first.")
+    return target

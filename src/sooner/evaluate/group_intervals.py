@@ -1,0 +1,139 @@
+"""How sure one can be where series come in groups: ten series of one patient are not ten patients.
+
+========= ============================================================================================
+symbol    meaning
+========= ============================================================================================
+G         groups; n_g of the n series are in group g
+p, p_(g)  the balanced error (or a mean), of all series and without group g
+v         (G - 1) / G sum_g (p_(g) - p)^2, the jackknife's variance of p
+G_e       effective groups (Kish): 1 / sum_g w_g^2, with w_g what group g weighs in p
+m         effective series: p (1 - p) / v, times (z / t)^2 for Student's t with G_e - 1 degrees of freedom
+========= ============================================================================================
+
+An error has the exact limits of m series of which p m were decided wrongly (Korn and Graubard 1998, Survey Methodology 24), which
+hold near zero, where an interval p +- t sqrt(v) does not. A mean has that interval.
+
+The jackknife sees only groups like those that erred. What it says after a few errors, spread evenly, would be better than what
+can be said after none, when a group that is wrong as a whole may just not have come yet: so its limits end no nearer than those.
+Errors that make groups more alike can still bring the upper limit down beyond there, as with every estimated variance.
+"""
+
+import numpy as np
+from scipy import special
+
+from sooner.errors import InvalidArgument
+from sooner.evaluate.intervals import Limits, beta_limits, exact_limits, tail_of
+from sooner.inputs import as_real
+from sooner.types import ArrayLike, FloatArray, IntArray
+
+
+def group_limits(wrong: ArrayLike, counts: ArrayLike, *, confidence: float = 0.95) -> Limits:
+    """Limits of the balanced error of series that come in groups.
+
+    The more alike the series of a group are, the wider. Where the decisions of a class are all right or all wrong, nothing is
+    known of how its groups differ: each of them then counts as one series, and its limits join those of the other classes in
+    quadrature. The upper limit is at least what it would be without any error, the lower one at most what it would be without
+    a right decision. About a class in one group only, nothing is known.
+
+    Args:
+        wrong: (..., groups, classes), how many decisions were wrong.
+        counts: (groups, classes), of how many; a class or a group without a series is left out.
+        confidence: of the two-sided interval.
+
+    >>> low, high = group_limits([[5, 0], [0, 0], [0, 1], [1, 0]], [[5, 5]] * 4)
+    >>> low.round(3), high.round(3)
+    (np.float64(0.002), np.float64(0.726))
+    >>> from sooner.evaluate import balanced_limits
+    >>> balanced_limits([6, 1], [20, 20]).high.round(3)  # as if all 40 were independent
+    np.float64(0.332)
+    """
+    bad, of = as_real(wrong, name="wrong"), as_real(counts, name="counts")
+    if of.ndim != 2 or bad.shape[-2:] != of.shape or not (of > 0).any():
+        expected = f"of shape (groups, classes) = {bad.shape[-2:]}, with at least 1 series"
+        raise InvalidArgument("counts", expected, f"shape {of.shape}", "Count the series of each group and class.")
+    kept, named = (of > 0).any(axis=1), (of > 0).any(axis=0)
+    bad, of = bad[..., kept, :][..., named], of[kept][:, named]
+    tail, groups, classes = tail_of(confidence), len(of), of.shape[1]
+    totals, members = of.sum(axis=0), (of > 0).sum(axis=0)
+    if groups == 1:
+        nothing = np.zeros(bad.shape[:-2])
+        return Limits(nothing[()], nothing[()] + 1.0)
+    shares = bad.sum(axis=-2) / totals
+    error = shares.mean(axis=-1)
+    variance = np.maximum(_jackknife(bad, of, shares), (shares * (1 - shares) / totals).sum(axis=-1) / classes**2)
+    # Where no group holds two classes, the groups of each class have lost a degree of freedom to its mean.
+    lost = classes if ((of > 0).sum(axis=1) == 1).all() else 1
+    ratio = special.ndtri(1 - tail) / special.stdtrit(max(_effective(of / totals) - lost, 1.0), 1 - tail)
+    known = variance > 0
+    size = np.where(known, error * (1 - error) / np.where(known, variance, 1.0) * ratio**2, 1.0)
+    low, high = beta_limits(error * size, size, tail)
+    # A class without an error, or without a right decision, adds nothing to the variance, and is not known exactly for that.
+    least, most = _one_each(shares, members, confidence)
+    unseen = (members == 1) | (shares == 0) | (shares == 1)
+    low = error - np.hypot(np.where(known, error - low, 0.0), _joined(np.where(unseen, shares - least, 0.0)))
+    high = error + np.hypot(np.where(known, high - error, 0.0), _joined(np.where(unseen, most - shares, 0.0)))
+    # Errors must not make the upper limit better than it is without any, nor right decisions the lower one.
+    low = np.minimum(low, 1 - _joined(1 - _one_each(np.ones(classes), members, confidence).low))
+    high = np.maximum(high, _joined(_one_each(np.zeros(classes), members, confidence).high))
+    return Limits(np.maximum(low, 0.0)[()], np.minimum(high, 1.0)[()])
+
+
+def group_mean_limits(values: ArrayLike, groups: IntArray, *, confidence: float = 0.95) -> Limits:
+    """Limits of the mean of a number of each series, for example its time of decision.
+
+    Args:
+        values: (series,).
+        groups: (series,), 0..G-1; of a single group nothing is known, and the limits are infinite.
+        confidence: of the two-sided interval.
+
+    >>> low, high = group_mean_limits([1.0, 1.0, 3.0, 3.0, 8.0], np.array([0, 0, 1, 1, 2]))
+    >>> low.round(1), high.round(1)
+    (np.float64(-4.3), np.float64(10.7))
+    """
+    numbers, tail = as_real(values, name="values"), tail_of(confidence)
+    sizes = np.bincount(groups).astype(np.float64)
+    if (sizes > 0).sum() == 1:
+        return Limits(np.float64(-np.inf), np.float64(np.inf))  # type: ignore[arg-type]  # of one point, as elsewhere
+    sums, mean = np.bincount(groups, numbers)[sizes > 0], numbers.mean()
+    sizes = sizes[sizes > 0]
+    without = (numbers.sum() - sums) / (len(numbers) - sizes)
+    variance = (len(sizes) - 1) / len(sizes) * ((without - mean) ** 2).sum()
+    freedom = max(_effective(sizes[:, None] / len(numbers)) - 1, 1.0)
+    reach = special.stdtrit(freedom, 1 - tail) * np.sqrt(variance)
+    return Limits(mean - reach, mean + reach)
+
+
+def group_counts(labels: IntArray, groups: IntArray, *, classes: int, weights: ArrayLike | None = None) -> FloatArray:
+    """(groups, classes): how many series there are, or the sum of their weights."""
+    cells = groups * classes + labels
+    size = (int(groups.max()) + 1) * classes
+    each = None if weights is None else as_real(weights, name="weights")
+    counts: FloatArray = np.bincount(cells, each, minlength=size).reshape(-1, classes).astype(np.float64)
+    return counts
+
+
+def _jackknife(bad: FloatArray, of: FloatArray, shares: FloatArray) -> FloatArray:
+    """The variance of the balanced error over groups; a class that goes with its only group stays what it was."""
+    left = of.sum(axis=0) - of
+    without = (bad.sum(axis=-2, keepdims=True) - bad) / np.where(left > 0, left, 1.0)
+    moved = np.where(left > 0, without - shares[..., None, :], 0.0).mean(axis=-1)
+    variance: FloatArray = (len(of) - 1) / len(of) * (moved**2).sum(axis=-1)
+    return variance
+
+
+def _one_each(shares: FloatArray, members: IntArray, confidence: float) -> Limits:
+    """The limits of each class if each of its groups counts as one series; of a class in one group nothing is known."""
+    low, high = exact_limits(shares * members, members, confidence=confidence)
+    return Limits(np.where(members == 1, 0.0, low), np.where(members == 1, 1.0, high))
+
+
+def _joined(distances: FloatArray) -> FloatArray:
+    """How far the limits of the mean over classes are, from how far those of each class are (as `balanced_limits`)."""
+    joined: FloatArray = np.sqrt((distances**2).sum(axis=-1)) / distances.shape[-1]
+    return joined
+
+
+def _effective(weights: FloatArray) -> float:
+    """Kish's number of groups that weigh alike, from what each one weighs in each class."""
+    each = weights.mean(axis=1)
+    return float(1 / (each**2).sum())

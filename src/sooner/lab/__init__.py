@@ -1,0 +1,1 @@
+"""Experiments, tuning and statistics."""

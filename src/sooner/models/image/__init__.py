@@ -1,0 +1,1 @@
+"""Encoders of images and other observations, and models of image series."""

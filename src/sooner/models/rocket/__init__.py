@@ -1,0 +1,1 @@
+"""The model for small data: running convolutions and a calibrated ridge classifier."""

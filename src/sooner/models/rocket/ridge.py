@@ -1,0 +1,131 @@
+"""A linear classifier on many features of few series, with its leave-one-out outputs.
+
+======== ==================================================================================
+symbol   meaning
+======== ==================================================================================
+X        features, centred, of unit deviation and scaled so that a row has norm about 1
+Y        1 for the true class of a series and -1 for the others, centred
+a        the ridge penalty
+h_i      the leverage of series i, H_ii with H = X (X'X + a)^-1 X' + 1/M
+======== ==================================================================================
+
+Leaving series i out changes its residual from r_i to r_i / (1 - h_i), so one fit gives all leave-one-out residuals. Leaving a
+whole group G out changes its residuals from r_G to (1 - H_GG)^-1 r_G.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from sooner.models.calibration import Calibration, IntVector, calibrate, log_softmax
+
+RIDGES = np.logspace(-4, 1, 11)
+_SMALL = 1e-6
+
+FeatureMatrix = Float[np.ndarray, "rows features"]
+Outputs = Float[np.ndarray, "rows classes"]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Calibrated evidence of each class, (features - centre) @ weights + bias, up to a shared term.
+
+    `left_out` are the leave-one-out outputs for the training series.
+    """
+
+    centre: Float[np.ndarray, " features"]
+    weights: Float[np.ndarray, "features classes"]
+    bias: Float[np.ndarray, " classes"]
+    left_out: Outputs
+
+
+class _Fit(NamedTuple):
+    coefficients: Float[np.ndarray, "features classes"]
+    left_out: Outputs
+
+
+def fit_linear(
+    features: FeatureMatrix,
+    labels: IntVector,
+    *,
+    classes: int,
+    blocks: tuple[int, ...],
+    weights: np.ndarray,
+    groups: IntVector,
+) -> Linear:
+    """Fit the ridge penalty and the calibration with the smallest leave-one-out log loss.
+
+    Args:
+        features: (rows, features).
+        labels: (rows,), in 0..classes-1, each of them present.
+        classes: number of classes.
+        blocks: number of features in each block; all blocks have equal weight, whatever their size.
+        weights: (rows,), the weights of the series, with mean 1.
+        groups: (rows,), group IDs; the series of a group are left out together.
+    """
+    centre = np.average(features, axis=0, weights=weights)
+    deviation = np.sqrt(np.average((features - centre) ** 2, axis=0, weights=weights))
+    sizes = np.repeat(blocks, blocks)
+    scale = np.where(deviation > _SMALL, 1 / np.maximum(deviation, _SMALL) / np.sqrt(sizes), 0.0)
+    targets = 2 * np.eye(classes)[labels] - 1
+    mean = np.average(targets, axis=0, weights=weights)
+    members = np.bincount(labels, weights=weights, minlength=classes)
+    log_prior = np.log(members / members.sum())
+    several = known_elsewhere(labels, groups)
+    best: tuple[float, _Fit, Calibration] | None = None
+    for fit in _ridges((features - centre) * scale, targets - mean, weights, groups):
+        said = fit.left_out + mean
+        calibration = calibrate(said[several], labels[several], log_prior, weights=weights[several])
+        loss = _log_loss(calibration(said[several]) + log_prior, labels[several], weights[several])
+        if best is None or loss < best[0]:
+            best = loss, fit, calibration
+    assert best is not None
+    _, fit, (slope, shift) = best
+    bias = slope * mean + shift
+    return Linear(centre, slope * scale[:, None] * fit.coefficients, bias, slope * fit.left_out + bias)
+
+
+def _ridges(x: FeatureMatrix, y: Outputs, weights: np.ndarray, groups: IntVector) -> Iterator[_Fit]:
+    """A fit for every ridge penalty, from one decomposition of the smaller of X X' and X' X."""
+    root = np.sqrt(weights)[:, None]
+    x, y = root * x, root * y
+    if len(x) <= x.shape[1]:
+        squares, left = np.linalg.eigh(x @ x.T)
+        squares = squares.clip(min=0)
+    else:
+        squares, right = np.linalg.eigh(x.T @ x)
+        keep = squares > _SMALL * squares.max(initial=_SMALL)
+        squares, left = squares[keep], x @ right[:, keep] / np.sqrt(squares[keep])
+    turned = left.T @ y
+    # The mean is fitted too: one more direction, which no ridge shrinks.
+    mean = root / np.sqrt(weights.sum())
+    several = [rows for rows in _members(groups) if len(rows) > 1]
+    for ridge in RIDGES:
+        shrunk = squares / (squares + ridge)
+        leverage = (left**2) @ shrunk + mean[:, 0] ** 2
+        residual = y - left @ (shrunk[:, None] * turned)
+        left_out = residual / (1 - leverage).clip(min=_SMALL)[:, None]
+        for rows in several:
+            hat = (left[rows] * shrunk) @ left[rows].T + mean[rows] @ mean[rows].T
+            left_out[rows] = np.linalg.lstsq(np.eye(len(rows)) - hat, residual[rows], rcond=_SMALL)[0]
+        yield _Fit(x.T @ (left @ (turned / (squares + ridge)[:, None])), (y - left_out) / root)
+
+
+def _members(groups: IntVector) -> list[IntVector]:
+    """The rows of each group."""
+    order = np.argsort(groups, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
+
+
+def known_elsewhere(labels: IntVector, groups: IntVector) -> np.ndarray:
+    """Which series have a series of the same class in another group, so that their class remains when their group is left out."""
+    _, index, count = np.unique(np.stack([labels, groups]), axis=1, return_inverse=True, return_counts=True)
+    known: np.ndarray = np.bincount(labels)[labels] > count[index.ravel()]
+    return known
+
+
+def _log_loss(logits: Outputs, labels: IntVector, weights: np.ndarray) -> float:
+    return -float(weights @ log_softmax(logits)[np.arange(len(labels)), labels]) if len(labels) else 0.0

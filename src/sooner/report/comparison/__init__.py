@@ -1,0 +1,1 @@
+"""Our speed-accuracy curves beside the published ones: contents, figures, page."""

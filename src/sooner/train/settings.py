@@ -1,0 +1,244 @@
+"""Settings: one TOML file becomes frozen records that are right once they exist.
+
+    [model]
+    name = "recurrent"
+    order = 15                  # or "full"
+
+    [loss.weights]
+    multiplet = 1.0
+    lsel = 10.0
+
+    [optimizer]
+    name = "rmsprop"
+    lr = 1e-4
+
+    [training]
+    iterations = 5000
+
+Every key has a default, and a key that nobody knows is an error that offers the nearest one. A `[search]` table may stand
+beside them: it belongs to `sooner.lab.tuning`.
+"""
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from sooner.errors import InvalidArgument, UnknownName
+from sooner.fields import check_choice, check_number, check_whole
+from sooner.losses.settings import LossSettings as LossSettings
+from sooner.models.settings import ModelSettings as ModelSettings
+
+SettingsDict: TypeAlias = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """How it is minimised.
+
+    Args:
+        name: "adamw" and "sgdw" (weight decay apart from the gradient), or "rmsprop" (weight decay within it).
+        lr: the learning rate.
+        weight_decay: "adamw" and "sgdw" take this share off each weight at every step, times the factor of the schedule but
+            not times the learning rate; "rmsprop" adds it times the weight to the gradient. PyTorch's AdamW multiplies by
+            the learning rate: its 1e-4 at lr = 1e-3 is 1e-7 here, the default.
+        momentum: of "sgdw"; the others go without.
+        schedule: "constant", or "cosine" to let the learning rate fall to zero at the last iteration.
+    """
+
+    name: str = "adamw"
+    lr: float = 1e-3
+    weight_decay: float = 1e-7
+    momentum: float = 0.9
+    schedule: str = "constant"
+
+    def __post_init__(self) -> None:
+        check_choice(self, "optimizer.name", ("adamw", "sgdw", "rmsprop"))
+        check_choice(self, "optimizer.schedule", ("constant", "cosine"))
+        check_number(self, "optimizer.lr", "A learning rate is a small number such as 1e-3.", above_zero="strictly")
+        check_number(self, "optimizer.weight_decay", "It pulls weights to zero.")
+        check_number(self, "optimizer.momentum", "It is the share of the last step that is kept.", high=1.0)
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How long, and with what care.
+
+    Args:
+        batch_size: series in a step.
+        iterations: steps in all.
+        validate_every: steps between two validations; the last step is always followed by one.
+        patience: stop after so many validations in a row without a new best, or "none" to go on to the end.
+        gradient_clip: the largest norm of a gradient, or "none".
+        precision: "32", "bf16-mixed" or "16-mixed". On a CPU bfloat16 is tried first, and "32" used where it fails.
+        seed: of the order of the series and of every random number in the model's forward pass.
+        device: "auto", "cpu", "cuda" or "mps".
+        engine: "local", in this process; "ray", on a cluster.
+        workers: of "ray", how many share each step's batch. Sums over its parts are rounded otherwise than sums over all of
+            it, and each part is normalised by itself, so their number is part of the result; the engine is not.
+    """
+
+    batch_size: int = 128
+    iterations: int = 1000
+    validate_every: int = 50
+    patience: int | Literal["none"] = "none"
+    gradient_clip: float | Literal["none"] = "none"
+    precision: str = "32"
+    seed: int = 0
+    device: str = "auto"
+    engine: str = "local"
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        check_whole(self, "training.batch_size", 1, "It is the number of series in a step.")
+        check_whole(self, "training.iterations", 1, "It is the number of steps in all.")
+        check_whole(self, "training.validate_every", 1, "It is the number of steps between validations.")
+        check_whole(self, "training.patience", 1, "It is a number of validations.", word="none")
+        remedy = "It is the largest norm a gradient may have."
+        check_number(self, "training.gradient_clip", remedy, above_zero="strictly", word="none")
+        check_choice(self, "training.precision", ("32", "bf16-mixed", "16-mixed"))
+        check_whole(self, "training.seed", 0, "The same seed gives the same run.")
+        check_choice(self, "training.device", ("auto", "cpu", "cuda", "mps"))
+        check_choice(self, "training.engine", ("local", "ray"))
+        check_whole(self, "training.workers", 1, "It is the number of those who share a batch.")
+        if self.engine == "local" and self.workers > 1:
+            remedy = 'This process has no workers: set engine = "ray" as well.'
+            raise InvalidArgument("training.workers", "1 where training.engine is 'local'", self.workers, remedy)
+        if self.workers > self.batch_size:
+            remedy = f"{self.batch_size} series cannot be shared by so many."
+            raise InvalidArgument("training.workers", "at most training.batch_size", self.workers, remedy)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All of it, one record for each table of the file."""
+
+    model: ModelSettings = field(default_factory=ModelSettings)
+    loss: LossSettings = field(default_factory=LossSettings)
+    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+
+
+_TABLES = {"model": ModelSettings, "loss": LossSettings, "optimizer": OptimizerSettings, "training": TrainingSettings}
+_ELSEWHERE = ("search",)
+_UNSTATED = ("engine",)
+"""What a result does not depend on."""
+
+
+def read_settings(path: str | PathLike[str]) -> Settings:
+    """The settings of a TOML file."""
+    return settings_from_dict(read_tables(path))
+
+
+def read_tables(path: str | PathLike[str]) -> dict[str, Any]:
+    """What a TOML file holds, unchecked but for its syntax."""
+    name = Path(path).name
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise InvalidArgument(name, "a TOML file", "bytes that are not UTF-8", "Save it as UTF-8 text.") from None
+    except (ValueError, RecursionError) as error:  # no TOML, or a number or a nesting that Python does not take
+        raise InvalidArgument(name, "a TOML file", f"a slip: {error}", "Correct it there.") from None
+    except OSError as error:
+        raise InvalidArgument(name, "a file that can be read", error.strerror, f"Looked for {path}.") from None
+
+
+def settings_from_dict(tables: Mapping[str, Any]) -> Settings:
+    """The settings of a mapping from tables to their keys; what is left out keeps its default.
+
+    >>> settings_from_dict({"model": {"order": 5}}).model.order
+    5
+    >>> settings_from_dict({"model": {"oder": 5}})
+    Traceback (most recent call last):
+    sooner.errors.UnknownName: `key in [model]` must be one of 'activation', ..., got 'oder'. Did you mean 'order'?
+    """
+    for name in tables:
+        if name not in (*_TABLES, *_ELSEWHERE):
+            raise UnknownName("table", str(name), (*_TABLES, *_ELSEWHERE))
+    return Settings(**{name: _table(name, tables[name]) for name in _TABLES if name in tables})
+
+
+def to_dict(settings: Settings) -> SettingsDict:
+    """The inverse of `settings_from_dict`, every key written out."""
+    return {name: {key: _plain(getattr(table, key)) for key in _keys(type(table))} for name, table in _each(settings)}
+
+
+def cache_key(settings: Settings) -> SettingsDict:
+    """What a result depends on, where it differs from the defaults: a key that settings get one day leaves it as it is.
+
+    >>> cache_key(Settings(ModelSettings(order=3)))
+    {'model': {'order': 3}}
+    >>> cache_key(Settings(training=TrainingSettings(engine="ray", workers=2)))
+    {'training': {'workers': 2}}
+    """
+    usual = to_dict(Settings())
+    tables = {
+        name: {key: value for key, value in table.items() if value != usual[name][key] and key not in _UNSTATED}
+        for name, table in to_dict(settings).items()
+    }
+    return {name: table for name, table in tables.items() if table}
+
+
+def changed(settings: Settings, values: Mapping[str, Any]) -> Settings:
+    """The settings with other values under dotted keys.
+
+    >>> changed(Settings(), {"loss.weights.lsel": 10.0, "model.order": 3}).loss.weights["lsel"]
+    10.0
+    """
+    tables: dict[str, Any] = to_dict(settings)
+    for dotted, value in values.items():
+        *path, key = dotted.split(".")
+        table = tables
+        for name in path:
+            table = table.setdefault(name, {})
+            if not isinstance(table, dict):
+                raise UnknownName("setting", dotted, _dotted(settings))
+        table[key] = value
+    return settings_from_dict(tables)
+
+
+def write_toml(settings: Settings, path: str | PathLike[str]) -> None:
+    """Write a file from which `read_settings` reads the same settings."""
+    Path(path).write_text(to_toml(settings), encoding="utf-8")
+
+
+def to_toml(settings: Settings) -> str:
+    """The settings as TOML, every key written out."""
+    tables = to_dict(settings)
+    weights = tables["loss"].pop("weights")
+    return "\n".join(_toml_table(*item) for item in {**tables, "loss.weights": weights}.items())
+
+
+def _toml_table(name: str, table: Mapping[str, Any]) -> str:
+    # Strings and numbers look the same in JSON and in TOML, and nothing else occurs: no need for another package.
+    rows = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in table.items()]
+    return f"[{name}]\n{''.join(rows)}"
+
+
+def _table(name: str, table: Any) -> Any:
+    if not isinstance(table, Mapping):
+        raise InvalidArgument(name, "a table", repr(table), f"Write [{name}] on a line of its own, its keys below.")
+    kind = _TABLES[name]
+    for key in table:
+        if key not in _keys(kind):
+            raise UnknownName(f"key in [{name}]", str(key), _keys(kind))
+    return kind(**table)
+
+
+def _keys(kind: type[Any]) -> list[str]:
+    return [each.name for each in fields(kind)]
+
+
+def _each(settings: Settings) -> Iterator[tuple[str, Any]]:
+    return ((name, getattr(settings, name)) for name in _TABLES)
+
+
+def _dotted(settings: Settings) -> list[str]:
+    return [f"{name}.{key}" for name, table in to_dict(settings).items() for key in table]
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
