@@ -177,6 +177,14 @@ def running(lengths: Lengths, time: int) -> Tensor:
     return torch.arange(time, device=lengths.device) < lengths[:, None]
 
 
+def running_windows(lengths: Lengths, windows: int, positions: int) -> Tensor:
+    """(batch, window, position): True for the full windows of a series, or the one of its own length if it is shorter."""
+    start = torch.arange(windows, device=lengths.device)[:, None]
+    position = torch.arange(positions, device=lengths.device)
+    ends = lengths[:, None, None]
+    return (start + position < ends) & (start <= (ends - positions).clamp_min(0))
+
+
 def refuse_nonfinite(tensor: Tensor, live: Tensor | None = None, *, name: str) -> None:
     """Every number of the last axis is finite, at least where `live` is True."""
     # The sum is sixty times cheaper than looking at every entry; it is finite only if all of them are.

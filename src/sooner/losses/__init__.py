@@ -1,7 +1,4 @@
-"""Losses: pure functions of scores (or of window logits) and labels. `LOSSES` has them by name.
-
-Each checks what it is given; its `inner` is the same function of a batch that is known to be fine (see `sooner.losses.checked`).
-"""
+"""Losses: pure functions of scores (or of window logits) and labels, by name in `LOSSES`; see `sooner.losses.checked`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -41,7 +38,7 @@ SCORE_LOSSES: Mapping[str, Loss[Any]] = {
 """The losses on scores of shape (batch, time, classes)."""
 
 LOSSES: Mapping[str, Loss[Any]] = {**SCORE_LOSSES, "multiplet": multiplet}
-"""All of them; `multiplet` alone takes window logits."""
+"""All losses; `multiplet` alone takes window logits."""
 
 
 def loss_named(name: str) -> Loss[Any]:

@@ -1,15 +1,13 @@
-"""How a loss is written and how it is called: written for a batch that is known to be fine, called with arrays that are checked.
+"""Public losses check arrays; their `inner` losses trust a batch.
 
-A door checks arrays and gives the batch and the options that an inner loss reads; `checked_by` puts it in front of one. So
-`lsel(scores, labels)` checks and `lsel.inner(batch)` trusts: training checks its data once, and calls the inner losses.
+A door checks arrays and returns the batch and the options that an inner loss reads; `checked_by` puts it in front of one.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ParamSpec, Protocol, TypeAlias, cast
 
 import numpy as np
-from torch import Tensor
 
 from sooner.errors import InvalidArgument
 from sooner.inputs import as_finite, as_nonnegative, as_tensor
@@ -18,11 +16,11 @@ from sooner.types import ArrayLike, Scalar
 
 P = ParamSpec("P")
 Admitted: TypeAlias = tuple[Any, dict[str, Any]]
-"""What an inner loss is called with: the batch, and options by name."""
+"""The arguments of an inner loss: the batch, and options by name."""
 
 
 class Loss(Protocol[P]):
-    """A loss of arrays, which are checked; `inner` is the same loss of what its door lets in."""
+    """A loss of arrays, which are checked; `inner` is the same loss of a trusted batch."""
 
     __name__: str
     inner: Callable[..., Scalar]
@@ -32,7 +30,7 @@ class Loss(Protocol[P]):
 
 
 def checked_by(door: Callable[P, Admitted]) -> Callable[[Callable[..., Scalar]], Loss[P]]:
-    """Make the public loss of an inner one: with the arguments of the door, and the name and the docstring of the inner loss."""
+    """A decorator: the public loss has the arguments of the door, and the name and the docstring of the inner loss."""
 
     def publish(inner: Callable[..., Scalar]) -> Loss[P]:
         def loss(*args: P.args, **kwargs: P.kwargs) -> Scalar:
@@ -55,6 +53,20 @@ def on_scores(
     return batch_of(scores, labels, class_counts, lengths), {}
 
 
+def on_scores_with_gamma(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    *,
+    gamma: float = 1.0,
+    class_counts: ArrayLike | None = None,
+    lengths: ArrayLike | None = None,
+) -> Admitted:
+    """The door of losses with a constraint of weight gamma."""
+    remedy = "A negative weight would reward a broken constraint."
+    batch = batch_of(scores, labels, class_counts, lengths)
+    return batch, {"gamma": as_finite(gamma, name="gamma", low=0.0, remedy=remedy)}
+
+
 def on_scores_with_class_costs(
     scores: ArrayLike,
     labels: ArrayLike,
@@ -63,9 +75,8 @@ def on_scores_with_class_costs(
     class_counts: ArrayLike | None = None,
     lengths: ArrayLike | None = None,
 ) -> Admitted:
-    """The door of losses with costs of shape (classes,); ones where none were given."""
-    batch = batch_of(scores, labels, class_counts, lengths)
-    return batch, {"costs": _as_costs(costs, batch.scores.shape[2:], batch, "Give one cost for each class.")}
+    """The door of losses with costs of shape (classes,); by default all are 1."""
+    return _with_costs(batch_of(scores, labels, class_counts, lengths), costs, 1, "Give one cost for each class.")
 
 
 def on_scores_with_pair_costs(
@@ -76,34 +87,19 @@ def on_scores_with_pair_costs(
     class_counts: ArrayLike | None = None,
     lengths: ArrayLike | None = None,
 ) -> Admitted:
-    """The door of losses with a matrix of costs, row the true class, whose diagonal is ignored; ones where none were given."""
-    batch = batch_of(scores, labels, class_counts, lengths)
-    shape, given = 2 * batch.scores.shape[2:], costs
-    if costs is not None:
-        given = as_tensor(costs, name="costs").clone()
-        if given.shape == shape:
-            given.fill_diagonal_(0)
-    return batch, {"costs": _as_costs(given, shape, batch, "Give one cost for each pair of classes.")}
+    """The door of losses with a matrix of costs, row the true class, diagonal ignored; by default all are 1."""
+    remedy = "Give one cost for each pair of classes."
+    return _with_costs(batch_of(scores, labels, class_counts, lengths), costs, 2, remedy)
 
 
-def on_scores_with_gamma(
-    scores: ArrayLike,
-    labels: ArrayLike,
-    *,
-    gamma: float = 1.0,
-    class_counts: ArrayLike | None = None,
-    lengths: ArrayLike | None = None,
-) -> Admitted:
-    """The door of losses with a constraint of weight gamma."""
-    batch = batch_of(scores, labels, class_counts, lengths)
-    remedy = "A negative weight would reward a broken constraint."
-    return batch, {"gamma": as_finite(gamma, name="gamma", low=0.0, remedy=remedy)}
-
-
-def _as_costs(costs: ArrayLike | None, shape: Sequence[int], batch: Batch, remedy: str) -> Tensor:
+def _with_costs(batch: Batch, costs: ArrayLike | None, axes: int, remedy: str) -> Admitted:
+    shape = axes * tuple(batch.scores.shape[2:])
     if costs is None:
-        return batch.scores.new_ones(tuple(shape))
-    array = as_nonnegative(costs, shape, name="costs", remedy=remedy)
+        return batch, {"costs": batch.scores.new_ones(shape)}
+    given = as_tensor(costs, name="costs")
+    if axes == 2 and given.shape == shape:
+        given = given.clone().fill_diagonal_(0)
+    array = as_nonnegative(given, shape, name="costs", remedy=remedy)
     if not np.isfinite(array).all():
         raise InvalidArgument("costs", "finite", "an entry of inf", remedy)
-    return batch.scores.new_tensor(array)
+    return batch, {"costs": batch.scores.new_tensor(array)}

@@ -1,7 +1,4 @@
-"""Class costs for `cost_sensitive_lsel`: how much an error on each class weighs.
-
-All are scaled so that sum_k M_k C_k = M: the mean cost of a training series is 1.
-"""
+"""Class costs for `cost_sensitive_lsel`, scaled so that sum_k M_k C_k = M: the mean cost of a training series is 1."""
 
 import torch
 
@@ -36,10 +33,9 @@ def effective_number(class_counts: ArrayLike, *, beta: float) -> Costs:
 def _positive(class_counts: ArrayLike) -> Costs:
     counts = as_real_tensor(class_counts, name="class_counts").double()
     if counts.ndim != 1 or len(counts) < 2 or not bool((torch.isfinite(counts) & (counts >= 1)).all()):
-        raise InvalidArgument(
-            "class_counts",
+        expected, remedy = (
             "one number of at least 1 for each of at least 2 classes",
-            counts.tolist(),
-            "Leave out classes without a training series.",
+            "Leave out classes without a series.",
         )
+        raise InvalidArgument("class_counts", expected, counts.tolist(), remedy)
     return counts

@@ -1,7 +1,4 @@
-"""The LSEL family: log-sum-exp losses on scores.
-
-For one series at one time, s = scores and y = the true class. Everything here is O(batch x time x classes).
-"""
+"""The LSEL family: log-sum-exp losses of the scores s and the true class y, in O(batch x time x classes)."""
 
 import torch
 from torch.nn.functional import log_softmax
@@ -25,6 +22,8 @@ def lsel(batch: Batch) -> Scalar:
         class_counts: (classes,), the training set's; by default those of `labels`.
         lengths: (batch,); what lies beyond is padding.
 
+    The other losses on scores take the same arguments.
+
     >>> import torch
     >>> float(lsel(torch.zeros(2, 1, 2), torch.tensor([0, 1])))  # log 2
     0.693147...
@@ -40,14 +39,9 @@ def modified_lsel(batch: Batch) -> Scalar:
 
 @checked_by(on_scores_with_class_costs)
 def cost_sensitive_lsel(batch: Batch, *, costs: Costs) -> Scalar:
-    """CLSEL: C_y (LSE(s) - s_y), plain mean; LSEL at `costs.inverse_frequency`. By default every cost is 1.
+    """CLSEL: C_y (LSE(s) - s_y), plain mean; LSEL at `costs.inverse_frequency`.
 
-    Args:
-        scores: (batch, time, classes).
-        labels: (batch,), in 0..K-1.
-        costs: (classes,), see `sooner.losses.costs`.
-        class_counts: (classes,); checked, but not needed: the costs carry the balance.
-        lengths: (batch,); what lies beyond is padding.
+    `costs` is (classes,), see `sooner.losses.costs`; by default all ones. `class_counts` are checked, but have no effect.
     """
     weights = costs.to(batch.scores)[batch.labels, None]
     return batch.plain_mean(weights * _surprise(batch, batch.scores))

@@ -1,4 +1,4 @@
-"""The means that losses take over a batch, and what a loss knows about it.
+"""The input of a loss, and the means that losses take over it.
 
 The class counts M_k of the TRAINING SET enter as proportions, because a minibatch may miss a class: the mean of a loss
 over minibatches is then its value on the whole set.
@@ -28,10 +28,9 @@ Counts = Float[Tensor, "rows classes"]
 
 @dataclass(frozen=True)
 class Batch:
-    """What a loss knows: scores (zero beyond each length), labels, lengths, and the training set's class counts.
+    """Scores (zero beyond each length), labels, lengths, and the training set's class counts. `batch_of` checks them.
 
-    `batch_of` checks all of it, the constructor trusts. `counts` has one row, or one row for each time step: the series of each
-    class that still run then.
+    `counts` has one row, or one row for each time step: the series of each class that still run then.
     """
 
     scores: Scores
@@ -47,7 +46,8 @@ class Batch:
     @cached_property
     def ahead(self) -> Scores:
         """s_k - s_y: how far each class is ahead of the true one; 0 for the true class."""
-        return self.scores - self.scores.gather(2, self._label_column)
+        columns = self.labels[:, None, None].expand(-1, self.scores.shape[1], 1)
+        return self.scores - self.scores.gather(2, columns)
 
     @cached_property
     def others(self) -> Bool[Tensor, "batch 1 classes"]:
@@ -70,10 +70,6 @@ class Batch:
         here = torch.bincount(self.labels, minlength=classes)
         return self.frequencies * torch.where(here > 0, alive / here.clamp_min(1), 1.0)
 
-    @property
-    def _label_column(self) -> Tensor:
-        return self.labels[:, None, None].expand(-1, self.scores.shape[1], 1)
-
     def plain_mean(self, per_step: PerStep) -> Scalar:
         """(1/B) sum_i of the mean of series i over its own steps."""
         return self._per_series(per_step).mean()
@@ -88,7 +84,7 @@ class Batch:
 
 
 def batch_of(scores: ArrayLike, labels: ArrayLike, class_counts: ArrayLike | None, lengths: ArrayLike | None) -> Batch:
-    """Check what a loss was given; without `class_counts`, the counts of the given labels stand for the training set."""
+    """The checked input of a loss; without `class_counts`, the counts of the labels stand for the training set."""
     values, ends = with_lengths(scores, lengths)
     refuse_empty(values, name="scores")
     truths = as_labels(labels, values)
@@ -98,16 +94,19 @@ def batch_of(scores: ArrayLike, labels: ArrayLike, class_counts: ArrayLike | Non
     if class_counts is None:
         return Batch(values, truths, ends, torch.bincount(truths, minlength=classes)[None].double())
     batch = Batch(values, truths, ends, as_counts(class_counts, time, classes).to(values.device))
-    _refuse_uncounted(batch)
+    alive = batch.running[:, : len(batch.counts)]
+    uncounted = (alive & (batch.counts[:, truths].T == 0)).any(dim=1)
+    if bool(uncounted.any()):
+        expected = "at least 1 for every class in `labels`, as long as one of its series runs"
+        got, remedy = f"0 for class {int(truths[uncounted][0])}", "Count the labels of the whole training set."
+        raise InvalidArgument("class_counts", expected, got, remedy)
     return batch
 
 
 def trusted_batch(scores: Scores, labels: Labels, counts: Counts, lengths: Lengths | None) -> Batch:
-    """The batch of a training step, whose data were checked before the training; scores that are not finite stay as they are."""
-    time = scores.shape[1]
-    if lengths is None:
-        return Batch(scores, labels, torch.full_like(labels, time), counts.to(scores.device))
-    return Batch(zero_beyond(scores, running(lengths, time)), labels, lengths, counts.to(scores.device))
+    """The batch of a training step, without checks: scores that are not finite stay as they are."""
+    ends = torch.full_like(labels, scores.shape[1]) if lengths is None else lengths
+    return Batch(zero_beyond(scores, running(ends, scores.shape[1])), labels, ends, counts.to(scores.device))
 
 
 def as_counts(class_counts: ArrayLike, time: int, classes: int) -> Counts:
@@ -120,15 +119,3 @@ def as_counts(class_counts: ArrayLike, time: int, classes: int) -> Counts:
     if not bool((torch.isfinite(counts) & (counts >= 0)).all()):
         raise InvalidArgument("class_counts", "finite and at least 0", counts.tolist(), remedy)
     return counts.reshape(-1, classes)
-
-
-def _refuse_uncounted(batch: Batch) -> None:
-    alive = batch.running[:, : len(batch.counts)]
-    uncounted = (alive & (batch.counts[:, batch.labels].T == 0)).any(dim=1)
-    if bool(uncounted.any()):
-        raise InvalidArgument(
-            "class_counts",
-            "at least 1 for every class in `labels`, as long as one of its series runs",
-            f"0 for class {int(batch.labels[uncounted][0])}",
-            "Count the labels of the whole training set.",
-        )

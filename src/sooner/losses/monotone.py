@@ -1,4 +1,4 @@
-"""Ranking losses of LSTM-s and LSTM-m: the longer one looks, the surer one should be (Ma, Sigal, Sclaroff, CVPR 2016)."""
+"""Ranking losses of LSTM-s and LSTM-m: confidence should not fall with time (Ma, Sigal, Sclaroff, CVPR 2016)."""
 
 import torch
 
@@ -9,14 +9,7 @@ from sooner.types import Scalar
 
 @checked_by(on_scores)
 def ranking_score(batch: Batch) -> Scalar:
-    """LSTM-s: max(0, max_{u<t} p_u[y] - p_t[y]) with p_t = softmax(s(t)), plain mean.
-
-    Args:
-        scores: (batch, time, classes).
-        labels: (batch,), in 0..K-1.
-        class_counts: (classes,); checked, but not needed.
-        lengths: (batch,); what lies beyond is padding.
-    """
+    """LSTM-s: max(0, max_{u<t} p_u[y] - p_t[y]) with p_t = softmax(s(t)), plain mean. `class_counts` have no effect."""
     return batch.plain_mean(_fall(_posterior_of_truth(batch)))
 
 
@@ -32,5 +25,5 @@ def _posterior_of_truth(batch: Batch) -> PerStep:
 
 
 def _fall(confidence: PerStep) -> PerStep:
-    """How far each step lies below the best one so far; its own record is no fall, hence no max(0, .) is needed."""
+    """How far each step lies below the best one so far; this is never negative, so no max(0, .) is needed."""
     return confidence.cummax(dim=1).values - confidence

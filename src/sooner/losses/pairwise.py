@@ -10,20 +10,13 @@ from sooner.types import CostMatrix, Scalar, Scores
 
 @checked_by(on_scores)
 def logistic(batch: Batch) -> Scalar:
-    """(1/(K-1)) sum_{l != y} softplus(s_l - s_y), balanced mean.
-
-    Args:
-        scores: (batch, time, classes).
-        labels: (batch,), in 0..K-1.
-        class_counts: (classes,), the training set's; by default those of `labels`.
-        lengths: (batch,); what lies beyond is padding.
-    """
+    """Logistic: (1/(K-1)) sum_{l != y} softplus(s_l - s_y), balanced mean."""
     return batch.balanced_mean(_mean_over_rivals(batch, _softplus(batch.ahead)))
 
 
 @checked_by(on_scores)
 def modified_logistic(batch: Batch) -> Scalar:
-    """(1/(K-1)) sum_{l != y} softplus(s_l - s_y + log(M_l / M_y)), plain mean."""
+    """Modified logistic: (1/(K-1)) sum_{l != y} softplus(s_l - s_y + log(M_l / M_y)), plain mean."""
     prior = batch.frequencies.log()
     shift = (prior - prior[batch.labels, None])[:, None]
     return batch.plain_mean(_mean_over_rivals(batch, _softplus(batch.ahead + shift)))

@@ -1,7 +1,6 @@
-"""The density-ratio losses that LSEL is compared with.
+"""The density-ratio losses that LSEL is compared with: sums over time and over ordered pairs k != l.
 
-Each is a sum over time and over ordered pairs k != l. With d_k = s_k - s_y (`Batch.ahead`), every series only ever adds
-to the row of its own class, so no K x K matrix per series is needed.
+A series adds only to the row of its own class, by s_k - s_y (`Batch.ahead`), so no K x K matrix per series is needed.
 
 ========= ===========================================================================
 symbol    meaning
@@ -10,12 +9,12 @@ E_k[f]    mean over the series of class k that still run: (M / (B M_k)) sum_{i i
 R_lk      E_l[e^{s_k - s_l}]: 1 if the ratio is a ratio of probability densities
 ========= ===========================================================================
 
-With unequal lengths M_k falls with time. `class_counts` of shape (time, classes) says so exactly; from (classes,) the
+With unequal lengths M_k falls with time. `class_counts` of shape (time, classes) has it exactly; from (classes,) the
 share of each class that still runs is taken from the batch, and the mean over minibatches is only nearly the value on the set.
-A class of which nobody runs any more takes no part.
+A class without a running series takes no part.
 
-LSIF, LSIFwC and BARR hold the ratio itself: they overflow where scores differ by more than about 88 in float32 (44 for
-the squares), by definition, and are not clamped; `lsif_clipped` is, and says so.
+LSIF, LSIFwC and BARR contain the ratio itself: by definition they overflow where scores differ by more than about 88 in float32
+(44 for the squares). They are not clamped; `lsif_clipped` is.
 """
 
 import math
@@ -37,12 +36,6 @@ def lsif(batch: Batch) -> Scalar:
     """LSIF as the paper has it: sum E_l[e^{2(s_k-s_l)}] - E_k[e^{s_k-s_l}]. Unbounded below.
 
     Without the half on the square it shrinks the ratios: `lsif_halved` is the classical form, minimal at the true ones.
-
-    Args:
-        scores: (batch, time, classes).
-        labels: (batch,), in 0..K-1.
-        class_counts: (classes,) or (time, classes), the training set's; by default those of `labels`.
-        lengths: (batch,); what lies beyond is padding.
     """
     return _least_squares(batch, square=1.0)
 
@@ -55,7 +48,7 @@ def lsif_halved(batch: Batch) -> Scalar:
 
 @checked_by(on_scores)
 def lsif_clipped(batch: Batch) -> Scalar:
-    """LSIF as the paper ran it, not as it printed it: 2 `lsif_halved` on log-ratios s_k - s_l that are cut off at -35 and 35.
+    """LSIF as the paper ran it, not as it printed it: 2 `lsif_halved` on log-ratios that are cut off at -35 and 35.
 
     sum E_l[e^{2(s_k-s_l)}] - 2 E_k[e^{s_k-s_l}]: minimal at the true ratio, finite, and without a gradient beyond the limits.
     """
@@ -94,7 +87,7 @@ def lllr(batch: Batch) -> Scalar:
     """
     pair = batch.shares[:, batch.labels].T[..., None] + batch.shares
     live = _pairs(batch) & batch.running[..., None]
-    # Both sums hold the same term for a series: sigma(s_k - s_y) and 1 - sigma(s_y - s_k). Where nobody runs, `pair` is 0.
+    # A series has the same term in both sums: sigma(s_k - s_y) = 1 - sigma(s_y - s_k). Without a running series `pair` is 0.
     terms = batch.ahead.sigmoid() / torch.where(live, pair, 1.0)
     return 2 * torch.where(live, terms, 0.0).sum() / len(batch.labels)
 
@@ -122,11 +115,11 @@ def _constraint(batch: Batch) -> Scalar:
 
 
 def _weights(batch: Batch) -> PerStep:
-    """1 / (B p_y(t)) where the series runs: a weighted sum over the batch is then a sum over classes of E_k."""
+    """1 / (B p_y(t)) where the series runs, so that a weighted sum over the batch is the sum of E_k over classes."""
     shares = batch.shares[:, batch.labels].T
     return torch.where(batch.running & (shares > 0), 1 / (len(batch.labels) * shares), 0.0)
 
 
 def _pairs(batch: Batch) -> Bool[Tensor, "batch time classes"]:
-    """True for the rivals that have a running series at that time: E_k of nobody is nothing."""
+    """True for the rivals with a running series at that time; without one E_k is not defined."""
     return batch.others & (batch.shares > 0)

@@ -11,15 +11,15 @@ from sooner.losses import LOSSES
 
 @dataclass(frozen=True)
 class LossSettings:
-    """What is minimised: the weighted sum of losses.
+    """The weighted sum of losses that is minimised.
 
     Args:
-        weights: of each loss by its name in `sooner.losses`.
-        gamma: the weight of the constraint inside `lsifwc` and `barr`, which is a mean over each class; where it is summed over a
+        weights: weight of each loss, by its name in `sooner.losses`.
+        gamma: weight of the constraint inside `lsifwc` and `barr`, which is a mean over each class; where it is summed over a
             batch of B series, as in the published runs, the same gamma is B times as large here.
-        costs: of classes: "uniform", "inverse_frequency" or "effective_number". `cost_sensitive_lsel`, `nga_lsel` and
+        costs: class costs: "uniform", "inverse_frequency" or "effective_number". `cost_sensitive_lsel`, `nga_lsel` and
             `c_logistic` take C_y, that of the true class; `lscel` and `logistic_c` take C_y / C_l for the rival l.
-        beta: of "effective_number".
+        beta: parameter of "effective_number".
     """
 
     weights: Mapping[str, float] = field(default_factory=lambda: {"multiplet": 1.0, "lsel": 1.0}, hash=False)
@@ -39,12 +39,10 @@ def _as_weights(weights: Any) -> dict[str, float]:
     if not isinstance(weights, Mapping):
         raise InvalidArgument("loss.weights", "a table", repr(weights), remedy)
     for name in weights:
-        if name not in tuple(sorted(LOSSES)):
-            raise UnknownName("key in [loss.weights]", str(name), tuple(sorted(LOSSES)))
-    checked = {
-        name: checked_number(weight, f"loss.weights.{name}", "It weighs the loss in the sum.")
-        for name, weight in weights.items()
-    }
+        if name not in LOSSES:
+            raise UnknownName("key in [loss.weights]", str(name), LOSSES)
+    about = "It weighs the loss in the sum."
+    checked = {name: checked_number(weight, f"loss.weights.{name}", about) for name, weight in weights.items()}
     if not any(checked.values()):
         raise InvalidArgument("loss.weights", "at least one weight above 0", checked, remedy)
     return checked

@@ -1,7 +1,7 @@
-"""The one kernel under the log-sum-exp losses: LSE(s) - s_y, with nothing kept for the way back but s itself.
+"""The kernel of the log-sum-exp losses: LSE(s) - s_y, which keeps only s for the backward pass.
 
-PyTorch's cross-entropy keeps the log-softmax and makes a second tensor of zeros on the way back: at a thousand classes it
-spends most of its time on fresh memory. Here the forward pass goes through the rows in pieces that stay in the cache, and the
+PyTorch's cross-entropy keeps the log-softmax and allocates a second tensor of zeros in the backward pass: at a thousand classes
+most of its time is spent on fresh memory. Here the forward pass goes through the rows in chunks that stay in the cache, and the
 backward pass writes the softmax straight into the gradient.
 """
 
@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-_PIECE = 2**18  # entries
-_NARROW = 32  # classes: PyTorch's softmax takes shorter rows number by number, which is six times slower
+_CHUNK = 2**18  # entries
+_NARROW = 32  # classes: PyTorch's softmax does not vectorise shorter rows, which is six times slower
 
 
 def surprise(scores: Float[Tensor, "rows classes"], labels: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:
@@ -26,9 +26,9 @@ class _Surprise(torch.autograd.Function):
 
     @staticmethod
     def forward(scores: Tensor, labels: Tensor) -> Tensor:
-        rows = max(1, _PIECE // scores.shape[1])
-        one = _narrow if scores.shape[1] < _NARROW else _wide
-        return torch.cat([one(*piece) for piece in zip(scores.split(rows), labels.split(rows), strict=True)])
+        rows = max(1, _CHUNK // scores.shape[1])
+        kernel = _narrow if scores.shape[1] < _NARROW else _wide
+        return torch.cat([kernel(*chunk) for chunk in zip(scores.split(rows), labels.split(rows), strict=True)])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from sooner.inputs import as_labels, as_lengths, as_logits, refuse_empty, refuse_nonfinite, zero_beyond
+from sooner.inputs import as_labels, as_lengths, as_logits, refuse_empty, refuse_nonfinite, running_windows, zero_beyond
 from sooner.losses.checked import Admitted, checked_by
 from sooner.losses.surprise import surprise
 from sooner.types import ArrayLike, Labels, Lengths, Scalar, WindowLogits
@@ -14,7 +14,7 @@ from sooner.types import ArrayLike, Labels, Lengths, Scalar, WindowLogits
 
 @dataclass(frozen=True)
 class WindowBatch:
-    """What `multiplet` knows: logits, labels, and lengths where they differ. The constructor trusts."""
+    """The input of `multiplet`: logits, labels, and lengths where they differ. The constructor trusts."""
 
     logits: WindowLogits
     labels: Labels
@@ -23,13 +23,9 @@ class WindowBatch:
     @property
     def live(self) -> Bool[Tensor, "batch window position"]:
         """True for the windows and positions that a series of that length has."""
-        batch, starts, positions = self.logits.shape[:3]
-        if self.lengths is None:
-            return torch.ones(batch, starts, positions, dtype=torch.bool, device=self.logits.device)
-        ends = self.lengths[:, None, None]
-        start = torch.arange(starts, device=self.logits.device)[:, None]
-        position = torch.arange(positions, device=self.logits.device)
-        return (start + position < ends) & (start <= (ends - positions).clamp_min(0))
+        windows, positions = self.logits.shape[1:3]
+        ends = torch.full_like(self.labels, windows + positions - 1) if self.lengths is None else self.lengths
+        return running_windows(ends, windows, positions)
 
 
 def _on_windows(logits: ArrayLike, labels: ArrayLike, *, lengths: ArrayLike | None = None) -> Admitted:
