@@ -45,7 +45,7 @@ from threadpoolctl import threadpool_limits
 
 from sooner import EarlyClassifier
 from sooner.data.sets.archives import cases
-from sooner.evaluate import average_cost, balanced_error, earliness, settled, threshold_of_least_average_cost
+from sooner.evaluate import average_cost, balanced_error, earliness, midpoint_rule, threshold_of_least_average_cost
 from sooner.evaluate.metrics import over_seeds
 from sooner.types import Decisions
 
@@ -101,7 +101,7 @@ def ours(rule: str) -> Callable[[Data, int], dict[str, Any]]:
         start = time.process_time()
         clf = EarlyClassifier(rule=rule, random_state=seed).fit(data.x, data.y)
         curve = clf.speed_accuracy()
-        clf.threshold = settled(type(clf.rule_), curve, threshold_of_least_average_cost(curve, alpha=ALPHA))
+        clf.threshold = midpoint_rule(type(clf.rule_), curve, threshold_of_least_average_cost(curve, alpha=ALPHA))
         spent = time.process_time() - start
         decisions = clf.decide(data.new)
         return {

@@ -14,10 +14,10 @@ from sooner.evaluate import mean_accuracy
 from sooner.models import build_model
 from sooner.series import Series
 from sooner.train import train
-from sooner.train.learner import Learner, copied
+from sooner.train.learner import Learner, state_copy
 from sooner.train.precision import Precision
 from sooner.train.settings import changed, settings_from_dict
-from sooner.train.sources import InOrder, Shuffled, batch_indices, part_of
+from sooner.train.sources import InOrder, Shuffled, batch_indices, worker_share
 from sooner.train.team import Team
 
 pytest.importorskip("ray", reason="no ray: install sooner[ray]")
@@ -47,7 +47,7 @@ def trained(settings, model=None, **options):
 def test_the_parts_of_a_batch_are_disjoint_and_together_they_are_the_batch(workers):
     for step in range(12):
         batch = batch_indices(step, 23, 8, seed=1)
-        parts = [part_of(batch, worker, workers) for worker in range(workers)]
+        parts = [worker_share(batch, worker, workers) for worker in range(workers)]
         assert np.concatenate(parts).tolist() == batch.tolist()
         assert max(map(len, parts)) - min(map(len, parts)) <= 1
         loaders = [Shuffled(TRAINING, 8, 1, worker, workers) for worker in range(workers)]
@@ -66,7 +66,7 @@ def test_every_series_of_the_validation_set_is_read_by_one_worker(workers):
 def test_the_mean_of_the_gradients_of_unequal_parts_is_the_gradient_of_the_batch():
     model = build_model(SETTINGS.model, (3,), 3, log_prior=np.zeros(3)).eval()  # no part is normalised by itself
     settings = changed(SETTINGS, {"training.batch_size": 5})
-    start = copied(model)
+    start = state_copy(model)
 
     def gradient(worker, workers):
         model.load_state_dict(start)
@@ -108,7 +108,7 @@ def test_the_validation_of_all_workers_is_that_of_the_whole_set(unbroken):
     assert [found.step for found in record.history] == [10, 20, 30, 40, 47]
     assert mean_accuracy(model.scores(VALIDATION.observations.float()), VALIDATION.labels) == record.best.metric
     learner = Learner(model, TRAINING, VALIDATION, SETTINGS, Precision("32"))
-    judged = [learner._judge(batch) for batch in InOrder(VALIDATION, 64)]
+    judged = [learner._loss(batch) for batch in InOrder(VALIDATION, 64)]
     loss = sum(float(each.total.detach()) * len(each.scores) for each in judged) / len(VALIDATION)
     assert record.best.loss == pytest.approx(loss, rel=1e-6)
 

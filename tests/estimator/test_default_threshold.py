@@ -14,8 +14,8 @@ from sooner.evaluate import (
     achieved,
     default_threshold,
     menu_of,
+    midpoint_rule,
     sat_curve,
-    settled,
     threshold_of_least_average_cost,
 )
 from sooner.rules import MSPRT, FixedTime, Patience
@@ -43,7 +43,7 @@ class TestTheDefault:
         weights = [20.0 if k == frequent else 1.0 for k in range(classes)]
         (x, y), (new, truth) = (process.sample(400, 40, seed=seed, prior=weights) for seed in (1, 2))
         curve, chance = sat_curve(process.scores(x), y), 1 - 1 / classes
-        rule = settled(MSPRT, curve, default_threshold(curve, classes=classes))
+        rule = midpoint_rule(MSPRT, curve, default_threshold(curve, classes=classes))
         best = sat_curve(process.scores(new), truth).errors.min()
         assert achieved(rule, process.scores(new), truth).error < chance - 0.5 * (chance - best)
 

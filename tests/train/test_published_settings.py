@@ -13,7 +13,7 @@ from sooner.data import Gaussian
 from sooner.losses import costs
 from sooner.models import build_model
 from sooner.stream.snapshot import fingerprint
-from sooner.train.criterion import options_of
+from sooner.train.criterion import loss_options
 from sooner.train.optimizers import optimizer_for, schedule_for
 from sooner.train.settings import LossSettings, ModelSettings, OptimizerSettings, settings_from_dict
 
@@ -199,7 +199,7 @@ def imbalanced():
 
 
 def bound(name, kind):
-    options = options_of(name, LossSettings({name: 1.0}, costs=kind, beta=0.9), torch.tensor(COUNTS).double())
+    options = loss_options(name, LossSettings({name: 1.0}, costs=kind, beta=0.9), torch.tensor(COUNTS).double())
     return partial(losses.LOSSES[name], **options)
 
 

@@ -18,7 +18,7 @@ from sooner.estimator.cases import as_targets, class_indices, labelled_series, s
 from sooner.estimator.dial import decided, family_named, family_of, rule_for, with_labels
 from sooner.estimator.learning import FitOptions, Learned, learn, prepared, scored
 from sooner.estimator.priors import prior_offset
-from sooner.evaluate import Achieved, Menu, balanced_error, default_threshold, menu_of, settled
+from sooner.evaluate import Achieved, Menu, balanced_error, default_threshold, menu_of, midpoint_rule
 from sooner.evaluate.achieved import achieved_of
 from sooner.evaluate.choose import rule_for_target
 from sooner.evaluate.curve import curve_of
@@ -149,7 +149,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         columns = None if series.channels is None else Columns(channels=series.channels)
         self.adopt(learned, series.classes, series.class_counts(), columns)
         curve = self.speed_accuracy_of(family)
-        self.rule_ = settled(family, curve, default_threshold(curve, classes=self.n_classes_))
+        self.rule_ = midpoint_rule(family, curve, default_threshold(curve, classes=self.n_classes_))
         self.achieved_.warn_near_chance()
         if self.verbose == 1:
             tell(str(self.menu()))

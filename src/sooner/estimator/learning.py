@@ -25,7 +25,7 @@ from sooner.scores import Scored
 from sooner.series import Series, with_mask
 from sooner.train.settings import LossSettings, ModelSettings, OptimizerSettings, Settings, TrainingSettings, to_dict
 from sooner.train.untrained import untrained
-from sooner.train.upgrade import decay_of_a_step
+from sooner.train.upgrade import decay_per_step
 
 TRAINED = {"recurrent": "peephole", "lstm": "lstm", "gru": "gru", "earliest": None}
 """The models that are trained step by step, and the cell of those that have one."""
@@ -214,7 +214,7 @@ def recurrent_settings(
             hidden=hidden, order="full" if isinstance(order, str) and order == "auto" else order, prior="corrected"
         ),
         LossSettings(weights=_weights_of(loss)),
-        OptimizerSettings(lr=lr, weight_decay=decay_of_a_step(_DECAY, lr), schedule="cosine"),
+        OptimizerSettings(lr=lr, weight_decay=decay_per_step(_DECAY, lr), schedule="cosine"),
         TrainingSettings(
             batch_size=size,
             iterations=steps,

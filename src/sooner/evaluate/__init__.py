@@ -1,4 +1,4 @@
-"""From decisions and scores to the numbers that people compare, and from a target to a rule."""
+"""Metrics of decisions, speed-accuracy curves, confidence intervals, and the choice of a threshold."""
 
 from sooner.evaluate.achieved import Achieved as Achieved
 from sooner.evaluate.achieved import achieved as achieved
@@ -6,7 +6,7 @@ from sooner.evaluate.choose import choose_rule as choose_rule
 from sooner.evaluate.choose import default_threshold as default_threshold
 from sooner.evaluate.choose import greatest_threshold_for_time as greatest_threshold_for_time
 from sooner.evaluate.choose import least_threshold_for_error as least_threshold_for_error
-from sooner.evaluate.choose import settled as settled
+from sooner.evaluate.choose import midpoint_rule as midpoint_rule
 from sooner.evaluate.choose import threshold_of_least_average_cost as threshold_of_least_average_cost
 from sooner.evaluate.choose import threshold_of_least_cost as threshold_of_least_cost
 from sooner.evaluate.curve import sat_curve as sat_curve

@@ -1,4 +1,4 @@
-"""Choosing a rule from data: the dial, turned by a target instead of by hand."""
+"""Choosing a threshold from data."""
 
 from typing import TypeVar
 
@@ -8,12 +8,11 @@ from sooner.errors import InvalidArgument, UnreachableTarget
 from sooner.evaluate.curve import sat_curve
 from sooner.inputs import as_number
 from sooner.rules import FixedTime, ThresholdRule
-from sooner.types import ArrayLike, SATCurve
+from sooner.types import ArrayLike, FloatArray, SATCurve
 
 R = TypeVar("R", bound=ThresholdRule)
 
-ERROR_WEIGHT, WAY = 0.8, 0.75
-"""Of `default_threshold`: what an error weighs against the share of a series read, and how far from chance it must lead."""
+_REMEDIES = {"alpha": "It weighs errors against waiting.", "way": "It is a share of the way from chance to the best."}
 
 
 def choose_rule(
@@ -28,13 +27,13 @@ def choose_rule(
     cost_of_error: float = 1.0,
     halting: ArrayLike | None = None,
 ) -> R:
-    """The rule of that family that meets exactly one target on held-out scores.
+    """The rule of a family that meets one target on held-out scores.
 
     Args:
         rule: `MSPRT`, `LogOdds`, `FixedTime`, `ProbabilityThreshold` or `Halting`.
-        scores: (batch, time, classes), of series that training never saw.
+        scores: (batch, time, classes), of series that were not used in training.
         labels: (batch,), in 0..K-1.
-        lengths: (batch,); what lies beyond is padding.
+        lengths: (batch,); everything beyond is padding.
         max_error: see `least_threshold_for_error`.
         max_mean_time: see `greatest_threshold_for_time`.
         cost_of_waiting: for one observation, see `threshold_of_least_cost`.
@@ -45,7 +44,7 @@ def choose_rule(
     >>> choose_rule(MSPRT, [[[0.0, 1.0], [3.0, 0.0]], [[0.0, 2.0], [0.0, 4.0]]], [0, 1], max_error=0.1)
     MSPRT(threshold=1.5)
 
-    Of all thresholds that decide these series alike, it is the one in the middle, so that rounding cannot matter.
+    Among the thresholds with the same decisions on these series it takes the middle one, so that rounding cannot matter.
     """
     return rule_for_target(
         rule,
@@ -66,29 +65,27 @@ def rule_for_target(
     cost_of_waiting: float | None = None,
     cost_of_error: float = 1.0,
 ) -> R:
-    """`choose_rule` from the curve of that family of rules."""
+    """`choose_rule` from a curve."""
     targets = {"max_error": max_error, "max_mean_time": max_mean_time, "cost_of_waiting": cost_of_waiting}
     given = [name for name, target in targets.items() if target is not None]
     if len(given) != 1:
-        raise InvalidArgument(
-            "max_error",
-            "the one target, or else max_mean_time or cost_of_waiting",
-            given or "none",
-            "Give exactly one.",
-        )
+        expected = "the one target, or else max_mean_time or cost_of_waiting"
+        raise InvalidArgument("max_error", expected, given or "none", "Give exactly one.")
     if max_error is not None:
-        return settled(rule, curve, least_threshold_for_error(curve, max_error))
-    if max_mean_time is not None:
-        return settled(rule, curve, greatest_threshold_for_time(curve, max_mean_time))
-    waiting = cost_of_waiting or 0.0
-    return settled(rule, curve, threshold_of_least_cost(curve, cost_of_waiting=waiting, cost_of_error=cost_of_error))
+        threshold = least_threshold_for_error(curve, max_error)
+    elif max_mean_time is not None:
+        threshold = greatest_threshold_for_time(curve, max_mean_time)
+    else:
+        waiting = cost_of_waiting or 0.0
+        threshold = threshold_of_least_cost(curve, cost_of_waiting=waiting, cost_of_error=cost_of_error)
+    return midpoint_rule(rule, curve, threshold)
 
 
-def settled(rule: type[R], curve: SATCurve, threshold: float) -> R:
-    """The rule in the middle of the thresholds that decide the series of the curve as this one does.
+def midpoint_rule(rule: type[R], curve: SATCurve, threshold: float) -> R:
+    """The rule in the middle of the thresholds that give the same decisions as this threshold of the curve.
 
-    A threshold of the curve is the statistic of some series, to the last bit: live, where sums are rounded otherwise, that
-    series could be decided otherwise. Times and infinity are exact, and stay.
+    A threshold of the curve equals the statistic of some series, which a live stream may round differently. Times and infinity
+    are exact, and are kept.
     """
     index = int(np.searchsorted(curve.thresholds, threshold))
     if issubclass(rule, FixedTime) or index == 0 or not np.isfinite(threshold):
@@ -107,7 +104,7 @@ def least_threshold_for_error(curve: SATCurve, max_error: float) -> float:
 
 
 def greatest_threshold_for_time(curve: SATCurve, max_mean_time: float) -> float:
-    """The greatest threshold at which the mean time is at most `max_mean_time`: all the caution that time allows."""
+    """The greatest threshold at which the mean time is at most `max_mean_time`."""
     limit = as_number(max_mean_time, name="max_mean_time", low=0.0, remedy="Times count observations from 1.")
     meets = np.flatnonzero(curve.mean_times <= limit)
     if len(meets) == 0:
@@ -119,7 +116,7 @@ def greatest_threshold_for_time(curve: SATCurve, max_mean_time: float) -> float:
 def threshold_of_least_cost(curve: SATCurve, *, cost_of_waiting: float, cost_of_error: float = 1.0) -> float:
     """The threshold that minimises P(error) * cost_of_error + mean time * cost_of_waiting; the least one in a tie.
 
-    P(error) is the plain share of wrong decisions (`curve.error_rates`), as costs are paid by the series, not by the class.
+    P(error) is the share of wrong decisions (`curve.error_rates`), because costs are paid per series, not per class.
     """
     remedy = "Costs are at least 0."
     waiting = as_number(cost_of_waiting, name="cost_of_waiting", low=0.0, remedy=remedy)
@@ -129,22 +126,21 @@ def threshold_of_least_cost(curve: SATCurve, *, cost_of_waiting: float, cost_of_
 
 def threshold_of_least_average_cost(curve: SATCurve, *, alpha: float = 0.5) -> float:
     """The threshold that minimises `average_cost`: alpha * P(error) + (1 - alpha) * earliness; the least one in a tie."""
-    weight = as_number(alpha, name="alpha", low=0.0, high=1.0, remedy="It weighs errors against waiting.")
-    return float(curve.thresholds[np.argmin(weight * curve.error_rates + (1 - weight) * curve.earliness)])
+    return float(curve.thresholds[np.argmin(_average_costs(curve, alpha))])
 
 
-def default_threshold(curve: SATCurve, *, classes: int, alpha: float = ERROR_WEIGHT, way: float = WAY) -> float:
-    """The threshold after `fit`: the least average cost among those that lead three quarters of the way away from chance.
+def default_threshold(curve: SATCurve, *, classes: int, alpha: float = 0.8, way: float = 0.75) -> float:
+    """The threshold after `fit`: the least average cost among the thresholds whose error is far enough below chance.
 
-    That is, alpha * P(error) + (1 - alpha) * earliness is made least where the balanced error has covered the share `way` of
-    the way from chance, 1 - 1/K, to the least error on the curve. Costs alone can be least at once, by naming a class without
-    evidence: where the evidence comes late, where it is weak, or where most series are of one class.
+    It minimises alpha * P(error) + (1 - alpha) * earliness where the balanced error has covered the share `way` of the distance
+    from chance, 1 - 1/K, to the least error on the curve. Without this condition, deciding at once without evidence could cost
+    least, if the evidence comes late or is weak, or if most series are of one class.
 
     Args:
         curve: of held-out series.
         classes: K.
-        alpha: what an error weighs.
-        way: from 0 (costs alone) to 1 (the least error that can be reached).
+        alpha: the cost of an error, from 0 to 1.
+        way: from 0 (cost alone) to 1 (the least error on the curve).
 
     >>> from sooner.evaluate import sat_curve
     >>> late = [[[0.1, 0.0], [0.0, 0.0], [4.0, 0.0]], [[0.1, 0.0], [0.0, 0.0], [0.0, 4.0]]]  # evidence comes at the end
@@ -152,10 +148,18 @@ def default_threshold(curve: SATCurve, *, classes: int, alpha: float = ERROR_WEI
     >>> threshold_of_least_average_cost(curve, alpha=0.5), default_threshold(curve, classes=2)
     (0.1, 4.0)
     """
-    weight = as_number(alpha, name="alpha", low=0.0, high=1.0, remedy="It weighs errors against waiting.")
-    share = as_number(way, name="way", low=0.0, high=1.0, remedy="It is a share of the way from chance to the best.")
+    costs, share = _average_costs(curve, alpha), _as_share(way, "way")
     chance, best = 1 - 1 / classes, float(curve.errors.min())
-    # The least error itself must pass, however the sum is rounded. Where nothing beats chance, costs alone decide.
+    # `max`: rounding must not exclude the least error. If no threshold beats chance, the cost alone counts.
     allowed = max(chance - share * (chance - best), best) if best < chance else 1.0
-    costs = weight * curve.error_rates + (1 - weight) * curve.earliness
     return float(curve.thresholds[np.argmin(np.where(curve.errors <= allowed, costs, np.inf))])
+
+
+def _average_costs(curve: SATCurve, alpha: float) -> FloatArray:
+    weight = _as_share(alpha, "alpha")
+    costs: FloatArray = weight * curve.error_rates + (1 - weight) * curve.earliness
+    return costs
+
+
+def _as_share(value: float, name: str) -> float:
+    return as_number(value, name=name, low=0.0, high=1.0, remedy=_REMEDIES[name])

@@ -35,16 +35,16 @@ def sat_curve(
     rule: type[ThresholdRule] = MSPRT,
     halting: ArrayLike | None = None,
 ) -> SATCurve:
-    """The curve of a threshold rule on stored scores; point j is what `rule.at(thresholds[j])` gives.
+    """The exact curve of a threshold rule; point j is the result of `rule.at(thresholds[j])`.
 
-    To the last bit for `MSPRT` and `FixedTime`; a statistic with an exponential in it (`LogOdds`, `ProbabilityThreshold`) may be
-    rounded otherwise when it is computed for other shapes, so a live series that meets such a threshold exactly can differ.
+    It is exact to the last bit for `MSPRT` and `FixedTime`. The statistics of `LogOdds` and `ProbabilityThreshold` may be rounded
+    differently for other shapes, so a live series that meets such a threshold exactly can differ.
 
     Args:
         scores: (batch, time, classes).
         labels: (batch,), in 0..K-1.
-        lengths: (batch,); what lies beyond is padding.
-        rule: the family of rules: `MSPRT` by default; `FixedTime` gives the curve of the fixed-time test.
+        lengths: (batch,); everything beyond is padding.
+        rule: the family of rules; `FixedTime` gives the curve of the fixed-time test.
         halting: (batch, time), the model's own halting probability, for `Halting`.
 
     >>> scores = torch.tensor([[[0.0, 1.0], [3.0, 0.0]], [[0.0, 2.0], [0.0, 4.0]]])
@@ -52,12 +52,11 @@ def sat_curve(
     >>> curve.thresholds, curve.mean_times, curve.errors
     (array([ 1.,  2.,  3.,  4., inf]), array([1. , 1.5, 2. , 2. , 2. ]), array([0.5, 0. , 0. , 0. , 0. ]))
     """
-    family = as_threshold_family(rule)
-    return curve_of(Scored.of(scores, labels, lengths=lengths, halting=halting), family)
+    return curve_of(Scored.of(scores, labels, lengths=lengths, halting=halting), as_threshold_family(rule))
 
 
 def as_threshold_family(rule: object) -> type[ThresholdRule]:
-    """A class of threshold rules."""
+    """A checked class of threshold rules."""
     if not (isinstance(rule, type) and issubclass(rule, ThresholdRule)):
         expected, remedy = "a class of threshold rules, for example MSPRT", "Only a threshold can be swept."
         raise InvalidArgument("rule", expected, repr(rule), remedy)
@@ -80,25 +79,22 @@ def stopping_curve(
     lengths: ArrayLike | None = None,
     classes: int,
 ) -> SATCurve:
-    """The same for any number that grows as one should stop, for example a model's own halting probability.
+    """`sat_curve` of any statistic that grows with the evidence, for example a model's own halting probability.
 
     Args:
         statistic: (batch, time); a series stops at the first t at which it reaches the threshold.
-        predictions: (batch, time), the class that would be named at t.
+        predictions: (batch, time), the predicted class at t.
         labels: (batch,), in 0..K-1.
-        lengths: (batch,); what lies beyond is padding.
+        lengths: (batch,); everything beyond is padding.
         classes: K.
     """
     classes = as_whole(classes, name="classes", low=2, remedy="It is the number of classes.")
     guesses = as_tensor(predictions, name="predictions")
     numbers = as_real_tensor(statistic, name="statistic")
     if numbers.ndim != 2 or guesses.shape != numbers.shape or guesses.is_floating_point():
-        raise InvalidArgument(
-            "predictions",
-            f"class indices of the shape of `statistic`, (batch, time) = {tuple(numbers.shape)}",
-            f"shape {tuple(guesses.shape)} and dtype {guesses.dtype}",
-            "Give the class that would be named at each time.",
-        )
+        expected = f"class indices of the shape of `statistic`, (batch, time) = {tuple(numbers.shape)}"
+        got = f"shape {tuple(guesses.shape)} and dtype {guesses.dtype}"
+        raise InvalidArgument("predictions", expected, got, "Give the class that would be named at each time.")
     if numbers.isnan().any():
         raise InvalidArgument("statistic", "free of NaN", "NaN", "Check for a missing value or a diverged training.")
     refuse_empty(numbers, name="statistic")
@@ -108,7 +104,7 @@ def stopping_curve(
     truths = as_labels(labels, numbers, classes=classes)
     ends = as_lengths(lengths, numbers, time=numbers.shape[1])
     refuse_nonfinite(numbers[..., None], running(ends, numbers.shape[1]), name="statistic")
-    arrays = (each.detach().cpu().numpy() for each in (numbers.double(), guesses, truths))
+    arrays = (tensor.detach().cpu().numpy() for tensor in (numbers.double(), guesses, truths))
     return curve_of_statistic(*arrays, lengths=ends.cpu().numpy(), classes=classes)
 
 
@@ -123,20 +119,20 @@ def curve_of_statistic(
     """`stopping_curve` of checked arrays."""
     sweep, series = Sweep.of(statistic, lengths), len(labels)
     wrong = predictions != labels[:, None]
-    waits, owners = sweep.then - sweep.time, labels[sweep.series]
-    change = wrong[sweep.series, sweep.then].astype(np.int64) - wrong[sweep.series, sweep.time]
+    delays, moved = sweep.later - sweep.time, labels[sweep.series]
+    change = wrong[sweep.series, sweep.later].astype(np.int64) - wrong[sweep.series, sweep.time]
     counts = np.bincount(labels, minlength=classes)
     present = np.flatnonzero(counts)
-    # Whole numbers of wrong decisions in each class, so that an error of 0 is 0 and an attained error is met exactly.
+    # Wrong decisions are counted as integers, so that an error of 0 is exactly 0.
     mistakes = {
-        k: sweep.sums(int(wrong[labels == k, 0].sum()), np.where(owners == k, change, 0)) for k in present.tolist()
+        k: sweep.sums(int(wrong[labels == k, 0].sum()), np.where(moved == k, change, 0)) for k in present.tolist()
     }
     return SATCurve(
         thresholds=sweep.thresholds,
-        mean_times=sweep.sums(series, waits) / series,
+        mean_times=sweep.sums(series, delays) / series,
         errors=np.asarray(sum(mistakes[k] / counts[k] for k in mistakes) / len(present)),
         forced=sweep.sums(0, sweep.last) / series,
         error_rates=np.asarray(sum(mistakes.values()) / series),
-        earliness=sweep.sums((1 / lengths).sum(), waits / lengths[sweep.series]) / series,
+        earliness=sweep.sums((1 / lengths).sum(), delays / lengths[sweep.series]) / series,
         absent=tuple(np.flatnonzero(counts == 0).tolist()),
     )

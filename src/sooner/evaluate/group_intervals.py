@@ -1,21 +1,20 @@
-"""How sure one can be where series come in groups: ten series of one patient are not ten patients.
+"""Confidence intervals for series that come in groups: ten series of one patient are not ten patients.
 
 ========= ============================================================================================
 symbol    meaning
 ========= ============================================================================================
-G         groups; n_g of the n series are in group g
-p, p_(g)  the balanced error (or a mean), of all series and without group g
-v         (G - 1) / G sum_g (p_(g) - p)^2, the jackknife's variance of p
-G_e       effective groups (Kish): 1 / sum_g w_g^2, with w_g what group g weighs in p
-m         effective series: p (1 - p) / v, times (z / t)^2 for Student's t with G_e - 1 degrees of freedom
+G         number of groups; n_g of the n series are in group g
+p, p_(g)  balanced error (or a mean) of all series, and without group g
+v         (G - 1) / G sum_g (p_(g) - p)^2, the jackknife variance of p
+G_e       effective number of groups (Kish): 1 / sum_g w_g^2, where w_g is the weight of group g in p
+m         effective number of series: p (1 - p) / v, times (z / t)^2 for Student's t with G_e - 1 degrees of freedom
 ========= ============================================================================================
 
-An error has the exact limits of m series of which p m were decided wrongly (Korn and Graubard 1998, Survey Methodology 24), which
-hold near zero, where an interval p +- t sqrt(v) does not. A mean has that interval.
+An error gets the exact limits of m series with p m wrong decisions (Korn and Graubard 1998, Survey Methodology 24), which hold
+near zero, unlike p +- t sqrt(v). A mean gets that interval.
 
-The jackknife sees only groups like those that erred. What it says after a few errors, spread evenly, would be better than what
-can be said after none, when a group that is wrong as a whole may just not have come yet: so its limits end no nearer than those.
-Errors that make groups more alike can still bring the upper limit down beyond there, as with every estimated variance.
+After a few errors, spread evenly over groups, the jackknife limits would be narrower than after none, although a group whose
+series are all wrong may not have been observed yet. So the limits are never narrower than those without any error.
 """
 
 import numpy as np
@@ -30,14 +29,13 @@ from sooner.types import ArrayLike, FloatArray, IntArray
 def group_limits(wrong: ArrayLike, counts: ArrayLike, *, confidence: float = 0.95) -> Limits:
     """Limits of the balanced error of series that come in groups.
 
-    The more alike the series of a group are, the wider. Where the decisions of a class are all right or all wrong, nothing is
-    known of how its groups differ: each of them then counts as one series, and its limits join those of the other classes in
-    quadrature. The upper limit is at least what it would be without any error, the lower one at most what it would be without
-    a right decision. About a class in one group only, nothing is known.
+    If all decisions of a class are right, or all wrong, the variance between its groups is unknown: each group then counts as one
+    series, and the limits of the classes are combined as in `balanced_limits`. The upper limit is at least the one without any
+    error, the lower limit at most the one without a right decision. The limits of a class in a single group are 0 and 1.
 
     Args:
-        wrong: (..., groups, classes), how many decisions were wrong.
-        counts: (groups, classes), of how many; a class or a group without a series is left out.
+        wrong: (..., groups, classes), number of wrong decisions.
+        counts: (groups, classes), number of decisions; a class or a group without a series is left out.
         confidence: of the two-sided interval.
 
     >>> low, high = group_limits([[5, 0], [0, 0], [0, 1], [1, 0]], [[5, 5]] * 4)
@@ -61,29 +59,28 @@ def group_limits(wrong: ArrayLike, counts: ArrayLike, *, confidence: float = 0.9
     shares = bad.sum(axis=-2) / totals
     error = shares.mean(axis=-1)
     variance = np.maximum(_jackknife(bad, of, shares), (shares * (1 - shares) / totals).sum(axis=-1) / classes**2)
-    # Where no group holds two classes, the groups of each class have lost a degree of freedom to its mean.
+    # If no group has two classes, each class loses a degree of freedom to its own mean.
     lost = classes if ((of > 0).sum(axis=1) == 1).all() else 1
     ratio = special.ndtri(1 - tail) / special.stdtrit(max(_effective(of / totals) - lost, 1.0), 1 - tail)
     known = variance > 0
     size = np.where(known, error * (1 - error) / np.where(known, variance, 1.0) * ratio**2, 1.0)
     low, high = beta_limits(error * size, size, tail)
-    # A class without an error, or without a right decision, adds nothing to the variance, and is not known exactly for that.
-    least, most = _one_each(shares, members, confidence)
+    # A class without an error, or without a right decision, adds nothing to the variance, although it is uncertain.
+    least, most = _limits_of_groups(shares, members, confidence)
     unseen = (members == 1) | (shares == 0) | (shares == 1)
-    low = error - np.hypot(np.where(known, error - low, 0.0), _joined(np.where(unseen, shares - least, 0.0)))
-    high = error + np.hypot(np.where(known, high - error, 0.0), _joined(np.where(unseen, most - shares, 0.0)))
-    # Errors must not make the upper limit better than it is without any, nor right decisions the lower one.
-    low = np.minimum(low, 1 - _joined(1 - _one_each(np.ones(classes), members, confidence).low))
-    high = np.maximum(high, _joined(_one_each(np.zeros(classes), members, confidence).high))
+    low = error - np.hypot(np.where(known, error - low, 0.0), _combined(np.where(unseen, shares - least, 0.0)))
+    high = error + np.hypot(np.where(known, high - error, 0.0), _combined(np.where(unseen, most - shares, 0.0)))
+    low = np.minimum(low, 1 - _combined(1 - _limits_of_groups(np.ones(classes), members, confidence).low))
+    high = np.maximum(high, _combined(_limits_of_groups(np.zeros(classes), members, confidence).high))
     return Limits(np.maximum(low, 0.0)[()], np.minimum(high, 1.0)[()])
 
 
 def group_mean_limits(values: ArrayLike, groups: IntArray, *, confidence: float = 0.95) -> Limits:
-    """Limits of the mean of a number of each series, for example its time of decision.
+    """Limits of the mean of one number per series, for example its decision time.
 
     Args:
         values: (series,).
-        groups: (series,), 0..G-1; of a single group nothing is known, and the limits are infinite.
+        groups: (series,), 0..G-1; with a single group the limits are infinite.
         confidence: of the two-sided interval.
 
     >>> low, high = group_mean_limits([1.0, 1.0, 3.0, 3.0, 8.0], np.array([0, 0, 1, 1, 2]))
@@ -93,7 +90,7 @@ def group_mean_limits(values: ArrayLike, groups: IntArray, *, confidence: float 
     numbers, tail = as_real(values, name="values"), tail_of(confidence)
     sizes = np.bincount(groups).astype(np.float64)
     if (sizes > 0).sum() == 1:
-        return Limits(np.float64(-np.inf), np.float64(np.inf))  # type: ignore[arg-type]  # of one point, as elsewhere
+        return Limits(np.float64(-np.inf), np.float64(np.inf))  # type: ignore[arg-type]
     sums, mean = np.bincount(groups, numbers)[sizes > 0], numbers.mean()
     sizes = sizes[sizes > 0]
     without = (numbers.sum() - sums) / (len(numbers) - sizes)
@@ -104,16 +101,15 @@ def group_mean_limits(values: ArrayLike, groups: IntArray, *, confidence: float 
 
 
 def group_counts(labels: IntArray, groups: IntArray, *, classes: int, weights: ArrayLike | None = None) -> FloatArray:
-    """(groups, classes): how many series there are, or the sum of their weights."""
-    cells = groups * classes + labels
+    """(groups, classes): the number of series, or the sum of their weights."""
     size = (int(groups.max()) + 1) * classes
-    each = None if weights is None else as_real(weights, name="weights")
-    counts: FloatArray = np.bincount(cells, each, minlength=size).reshape(-1, classes).astype(np.float64)
-    return counts
+    numbers = None if weights is None else as_real(weights, name="weights")
+    counts = np.bincount(groups * classes + labels, numbers, minlength=size)
+    return counts.reshape(-1, classes).astype(np.float64)
 
 
 def _jackknife(bad: FloatArray, of: FloatArray, shares: FloatArray) -> FloatArray:
-    """The variance of the balanced error over groups; a class that goes with its only group stays what it was."""
+    """The jackknife variance of the balanced error; the error of a class is kept if its only group is left out."""
     left = of.sum(axis=0) - of
     without = (bad.sum(axis=-2, keepdims=True) - bad) / np.where(left > 0, left, 1.0)
     moved = np.where(left > 0, without - shares[..., None, :], 0.0).mean(axis=-1)
@@ -121,19 +117,18 @@ def _jackknife(bad: FloatArray, of: FloatArray, shares: FloatArray) -> FloatArra
     return variance
 
 
-def _one_each(shares: FloatArray, members: IntArray, confidence: float) -> Limits:
-    """The limits of each class if each of its groups counts as one series; of a class in one group nothing is known."""
+def _limits_of_groups(shares: FloatArray, members: IntArray, confidence: float) -> Limits:
+    """The limits of each class if each of its groups counts as one series; 0 and 1 for a class in a single group."""
     low, high = exact_limits(shares * members, members, confidence=confidence)
     return Limits(np.where(members == 1, 0.0, low), np.where(members == 1, 1.0, high))
 
 
-def _joined(distances: FloatArray) -> FloatArray:
-    """How far the limits of the mean over classes are, from how far those of each class are (as `balanced_limits`)."""
-    joined: FloatArray = np.sqrt((distances**2).sum(axis=-1)) / distances.shape[-1]
-    return joined
+def _combined(distances: FloatArray) -> FloatArray:
+    """Distance of the limits of the mean over classes, from the distances of each class (as in `balanced_limits`)."""
+    combined: FloatArray = np.sqrt((distances**2).sum(axis=-1)) / distances.shape[-1]
+    return combined
 
 
 def _effective(weights: FloatArray) -> float:
-    """Kish's number of groups that weigh alike, from what each one weighs in each class."""
-    each = weights.mean(axis=1)
-    return float(1 / (each**2).sum())
+    """Kish's effective number of groups, from the weights (groups, classes)."""
+    return float(1 / (weights.mean(axis=1) ** 2).sum())

@@ -1,11 +1,11 @@
-"""What a threshold could be set to: the mean time that each error would take."""
+"""The menu of thresholds: error and mean time of each."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from sooner.evaluate.choose import settled
+from sooner.evaluate.choose import midpoint_rule
 from sooner.rules import MSPRT, ThresholdRule
 from sooner.types import SATCurve
 
@@ -15,13 +15,13 @@ COLUMNS = ("error at most", "error", "mean time", "threshold")
 
 @dataclass(frozen=True)
 class Offer:
-    """The soonest decisions within an error.
+    """The earliest decisions within a maximum error.
 
     Attributes:
-        max_error: the balanced error asked for; None for the least that can be reached.
-        threshold: the least one that meets it; None, as all that follows, where none does.
-        error: what it has.
-        mean_time: what it takes, counted from 1.
+        max_error: maximum balanced error; None for the least error on the curve.
+        threshold: the least threshold within the maximum error. It is None, like error and mean time, if there is none.
+        error: balanced error at the threshold.
+        mean_time: mean time at the threshold, counted from 1.
     """
 
     max_error: float | None
@@ -32,7 +32,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Menu:
-    """Offers of a speed-accuracy curve; printed, a table. They are estimates: the curve is that of so many held-out series.
+    """Offers of a speed-accuracy curve of held-out series; its text is a table.
 
     >>> from sooner.evaluate import sat_curve
     >>> print(menu_of(sat_curve([[[0.0, 1.0], [3.0, 0.0]], [[0.0, 2.0], [0.0, 4.0]]], [0, 1]), series=2))
@@ -49,11 +49,11 @@ class Menu:
     series: int
 
     def rows(self) -> list[tuple[str, str, str, str]]:
-        """The table as texts: error at most, error, mean time, threshold."""
+        """The rows of the table as text: error at most, error, mean time, threshold."""
         return [_row(offer) for offer in self.offers]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The menu for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -64,17 +64,17 @@ class Menu:
 
     @property
     def note(self) -> str:
-        """What the numbers are."""
+        """The line below the table."""
         return f"Estimates on {self.series:,} held-out series."
 
 
 def menu_of(curve: SATCurve, *, series: int, rule: type[ThresholdRule] = MSPRT) -> Menu:
-    """What can be had for 10%, 5%, 2% and 1% error, and the least error there is.
+    """The offers for 10%, 5%, 2% and 1% error, and for the least error on the curve.
 
     Args:
-        curve: of series that the model did not learn from.
-        series: how many they were.
-        rule: the family of rules that the curve belongs to.
+        curve: of held-out series.
+        series: number of held-out series.
+        rule: the family of rules of the curve.
     """
     return Menu(tuple(_offer(curve, error, rule) for error in (*ERRORS, None)), series)
 
@@ -85,13 +85,13 @@ def _offer(curve: SATCurve, max_error: float | None, rule: type[ThresholdRule]) 
     if not len(meets):
         return Offer(max_error, None, None, None)
     index = meets[0]
-    at = settled(rule, curve, float(curve.thresholds[index]))
-    threshold = float(next(iter(vars(at).values())))  # a threshold rule has one field, whatever its family calls it
+    chosen = midpoint_rule(rule, curve, float(curve.thresholds[index]))
+    threshold = float(next(iter(vars(chosen).values())))  # a threshold rule has one field, with a name of its own
     return Offer(max_error, threshold, float(curve.errors[index]), float(curve.mean_times[index]))
 
 
 def _row(offer: Offer) -> tuple[str, str, str, str]:
-    asked = "least" if offer.max_error is None else f"{offer.max_error:.0%}"
+    maximum = "least" if offer.max_error is None else f"{offer.max_error:.0%}"
     if offer.threshold is None or offer.error is None or offer.mean_time is None:
-        return asked, "not reachable", "", ""
-    return asked, f"{offer.error:.1%}", f"{offer.mean_time:.2f}", f"{offer.threshold:.4g}"
+        return maximum, "not reachable", "", ""
+    return maximum, f"{offer.error:.1%}", f"{offer.mean_time:.2f}", f"{offer.threshold:.4g}"

@@ -1,4 +1,4 @@
-"""What a set of decisions is worth: errors, times, and the numbers the field reports."""
+"""Metrics of decisions: errors, times, and their combinations."""
 
 import functools
 import operator
@@ -19,10 +19,7 @@ from sooner.types import ArrayLike, Decisions, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class ClassErrors:
-    """The error of each class, with exact (Clopper-Pearson) confidence limits, or with limits by group.
-
-    `classes` are those found in the data; a known class without a series is in `absent`, and in no mean.
-    """
+    """The error of each class in the data, with confidence limits; `absent` are the known classes without a series."""
 
     classes: npt.NDArray[Any]
     errors: FloatArray
@@ -33,13 +30,13 @@ class ClassErrors:
 
     @property
     def balanced(self) -> float:
-        """The mean of the class errors, added up in the order of the classes, as the curve does."""
+        """The mean of the class errors, summed in the order of the classes as in the curve."""
         return float(functools.reduce(operator.add, self.errors.tolist()) / len(self.errors))
 
 
 @dataclass(frozen=True)
 class HittingTimes:
-    """Mean and variance of the stopping times, counted from 1, and the share of decisions that the horizon forced."""
+    """Mean and variance of the stopping times, counted from 1, and the share of forced decisions."""
 
     mean: float
     variance: float
@@ -48,7 +45,7 @@ class HittingTimes:
 
 @dataclass(frozen=True)
 class OverSeeds:
-    """Mean and standard error of the mean over seeds; the latter is NaN for a single seed."""
+    """Mean over seeds, and its standard error, which is NaN for a single seed."""
 
     mean: FloatArray
     sem: FloatArray
@@ -77,25 +74,25 @@ def class_errors(
 
     Args:
         predicted: decisions, or predicted labels of any type.
-        labels: the true ones, one for each.
-        classes: every class there should be; those that do not occur in `labels` are named in the answer.
-        groups: who or what a series comes from, one for each, if several come from one: the limits are then about groups.
-        confidence: of the two-sided intervals.
+        labels: the true labels.
+        classes: all known classes; those that do not occur in `labels` become `absent`.
+        groups: a group ID for each series (for example the patient): the limits are then for new groups.
+        confidence: of the two-sided intervals, which are exact (Clopper-Pearson) without groups.
     """
     guesses, truths = _pair(predicted, labels)
-    found, index = np.unique(truths, return_inverse=True)
+    present, index = np.unique(truths, return_inverse=True)
     counts = np.bincount(index)
     wrong = np.bincount(index, weights=guesses != truths)
     if groups is None:
         low, high = exact_limits(wrong, counts, confidence=confidence)
     else:
         members = as_groups(groups, len(truths))
-        of = group_counts(index, members, classes=len(found))
-        bad = group_counts(index, members, classes=len(found), weights=guesses != truths)
-        each = [group_limits(bad[:, [k]], of[:, [k]], confidence=confidence) for k in range(len(found))]
-        low, high = np.array([one.low for one in each]), np.array([one.high for one in each])
-    known = found if classes is None else np.asarray(classes)
-    return ClassErrors(found, wrong / counts, low, high, counts, tuple(np.setdiff1d(known, found).tolist()))
+        of = group_counts(index, members, classes=len(present))
+        bad = group_counts(index, members, classes=len(present), weights=guesses != truths)
+        limits = [group_limits(bad[:, [k]], of[:, [k]], confidence=confidence) for k in range(len(present))]
+        low, high = np.array(limits).T
+    known = present if classes is None else np.asarray(classes)
+    return ClassErrors(present, wrong / counts, low, high, counts, tuple(np.setdiff1d(known, present).tolist()))
 
 
 def mean_time(times: Decisions | ArrayLike) -> float:
@@ -106,9 +103,8 @@ def mean_time(times: Decisions | ArrayLike) -> float:
     """
     array = as_real(times.times if isinstance(times, Decisions) else times, name="times")
     if array.size == 0:
-        raise InvalidArgument(
-            "times", "of at least 1 series", "an empty batch", "The mean of an empty batch is undefined."
-        )
+        remedy = "The mean of an empty batch is undefined."
+        raise InvalidArgument("times", "of at least 1 series", "an empty batch", remedy)
     return float(array.mean())
 
 
@@ -124,22 +120,19 @@ def earliness(decisions: Decisions, lengths: ArrayLike) -> float:
     """The mean of t / T, the share of each series that was read; lower is better.
 
     Args:
-        decisions: what a rule decided.
+        decisions: of a rule.
         lengths: the full length of each series, or one for all.
     """
     full = as_real(lengths, name="lengths")
     if full.shape not in ((), decisions.times.shape) or not (full >= decisions.times).all():
-        raise InvalidArgument(
-            "lengths",
-            "one length, or one for each series, none below its decision time",
-            f"shape {full.shape}, least {full.min() if full.size else 'none'}",
-            "Give the full lengths of the series that were decided.",
-        )
+        expected = "one length, or one for each series, none below its decision time"
+        got = f"shape {full.shape}, least {full.min() if full.size else 'none'}"
+        raise InvalidArgument("lengths", expected, got, "Give the full lengths of the series that were decided.")
     return mean_time(decisions.times / full)
 
 
 def average_cost(decisions: Decisions, labels: ArrayLike, *, lengths: ArrayLike, alpha: float = 0.5) -> float:
-    """alpha * (1 - accuracy) + (1 - alpha) * earliness, the cost that benchmarks of the field report; lower is better."""
+    """alpha * (1 - accuracy) + (1 - alpha) * earliness, as benchmarks of the field report it; lower is better."""
     weight = as_number(alpha, name="alpha", low=0.0, high=1.0, remedy="It weighs errors against waiting.")
     guesses, truths = _pair(decisions, labels)
     return weight * float((guesses != truths).mean()) + (1 - weight) * earliness(decisions, lengths)
@@ -153,9 +146,9 @@ def harmonic_mean(decisions: Decisions, labels: ArrayLike, *, lengths: ArrayLike
 
 
 def mean_accuracy(scores: ArrayLike, labels: ArrayLike, *, lengths: ArrayLike | None = None) -> float:
-    """The metric for choosing models: balanced accuracy of the leader at each t, averaged over t.
+    """The metric for choosing models: balanced accuracy of the leading class at t, averaged over t.
 
-    At each time the classes with a series that still runs count.
+    At each time only classes with a series that still runs count.
     """
     return mean_accuracy_of(Scored.of(scores, labels, lengths=lengths))
 
@@ -173,16 +166,15 @@ def mean_accuracy_of(scored: Scored) -> float:
 
 
 def over_seeds(values: ArrayLike) -> OverSeeds:
-    """Mean and SEM along the first axis, one row a seed.
+    """Mean and standard error over the first axis, with one row per seed.
 
     >>> over_seeds([[1.0], [3.0]])
     OverSeeds(mean=array([2.]), sem=array([1.]))
     """
     rows = as_real(values, name="values")
     if rows.ndim == 0 or len(rows) == 0:
-        raise InvalidArgument(
-            "values", "one row for each of at least 1 seed", f"shape {rows.shape}", "Stack the seeds."
-        )
+        expected = "one row for each of at least 1 seed"
+        raise InvalidArgument("values", expected, f"shape {rows.shape}", "Stack the seeds.")
     if np.isinf(rows).any():
         raise InvalidArgument("values", "finite", "infinity among them", "It has no mean: leave that seed out.")
     with np.errstate(over="ignore"):
@@ -194,16 +186,11 @@ def _pair(predicted: Decisions | ArrayLike, labels: ArrayLike) -> tuple[npt.NDAr
     guesses = as_entries(predicted.labels if isinstance(predicted, Decisions) else predicted, name="predicted")
     truths = as_entries(labels, name="labels")
     if guesses.shape != truths.shape or guesses.ndim != 1:
-        raise InvalidArgument(
-            "labels",
-            f"of the shape of the predictions {guesses.shape}, one axis",
-            f"shape {truths.shape}",
-            "Give one true label for each prediction.",
-        )
+        expected = f"of the shape of the predictions {guesses.shape}, one axis"
+        raise InvalidArgument("labels", expected, f"shape {truths.shape}", "Give one true label for each prediction.")
     if len(truths) == 0:
-        raise InvalidArgument(
-            "labels", "of at least 1 series", "an empty batch", "The error of an empty batch is undefined."
-        )
-    if truths.dtype == object and len({type(one) for one in truths.tolist()}) > 1:
+        remedy = "The error of an empty batch is undefined."
+        raise InvalidArgument("labels", "of at least 1 series", "an empty batch", remedy)
+    if truths.dtype == object and len(set(map(type, truths.tolist()))) > 1:
         raise InvalidArgument("labels", "of one type", "several", "Turn them all into text.")
     return guesses, truths

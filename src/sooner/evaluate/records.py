@@ -1,7 +1,7 @@
-"""The records of a statistic: all that a decision at any threshold depends on, and the sweep over all thresholds at once.
+"""Records of a statistic, and the sweep over all thresholds at once.
 
 A series stops at the first time at which its statistic reaches the threshold. So only its records matter, the times at which the
-statistic rises above all before. As the threshold passes a record, the series moves on to its next one, or else to its end.
+statistic rises above all earlier values. When the threshold passes a record, the series moves to its next record, or to its end.
 """
 
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from sooner.types import BoolArray, FloatArray, IntArray
 
 
 def records(statistic: npt.NDArray[np.floating[Any]], lengths: IntArray) -> tuple[FloatArray, IntArray, IntArray]:
-    """The value, the series and the time (from 0) of every record, one series after the other; each has at least one.
+    """The value, series and time (from 0) of every record, ordered by series; each series has at least one.
 
     Args:
         statistic: (series, time).
-        lengths: (series,); what lies beyond is padding.
+        lengths: (series,); everything beyond is padding.
 
     >>> records(np.array([[1.0, 0.5, 3.0], [2.0, 4.0, 9.0]]), np.array([3, 2]))
     (array([1., 3., 2., 4.]), array([0, 0, 1, 1]), array([0, 2, 0, 1]))
@@ -34,20 +34,20 @@ def records(statistic: npt.NDArray[np.floating[Any]], lengths: IntArray) -> tupl
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """What happens as the threshold rises: at each record, in ascending order of value, one series moves on.
+    """The records in ascending order of value: as the threshold passes each of them, one series moves to a later time.
 
     Args:
         values: (records,), ascending.
-        series: (records,), which one moves.
-        time: (records,), where it stopped until then, counted from 0.
-        then: (records,), where it stops from then on.
-        last: (records,), True where it is the end of the series that stops it from then on.
+        series: (records,), the series that moves.
+        time: (records,), the time from which it moves, counted from 0.
+        later: (records,), the time to which it moves.
+        last: (records,), whether it moves to the end of the series.
     """
 
     values: FloatArray
     series: IntArray
     time: IntArray
-    then: IntArray
+    later: IntArray
     last: BoolArray
 
     @classmethod
@@ -55,21 +55,21 @@ class Sweep:
         """The sweep of a statistic of shape (series, time)."""
         values, series, time = records(statistic, lengths)
         last = np.append(series[1:] != series[:-1], True)
-        then = np.where(last, lengths[series] - 1, np.roll(time, -1))
+        later = np.where(last, lengths[series] - 1, np.roll(time, -1))
         order = np.argsort(values)
-        return cls(values[order], series[order], time[order], then[order], last[order])
+        return cls(values[order], series[order], time[order], later[order], last[order])
 
     @property
     def thresholds(self) -> FloatArray:
-        """Every threshold that decides otherwise than the one before; the last is infinite: always wait for the end."""
+        """All thresholds with different decisions; the last is infinite, where every series runs to its end."""
         return np.append(self.values[self._ends], np.inf)
 
     def sums(self, start: float, changes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """A sum over series at each threshold, from what it is at the least one and from what each move changes."""
+        """A sum over series at each threshold, from its value at the least one and the change of each move."""
         sums: npt.NDArray[Any] = start + np.append(0, np.cumsum(changes)[self._ends])
         return sums
 
     @cached_property
     def _ends(self) -> IntArray:
-        """The last record of each value."""
+        """Index of the last record of each value."""
         return np.flatnonzero(np.append(self.values[1:] != self.values[:-1], True))

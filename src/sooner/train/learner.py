@@ -1,6 +1,6 @@
-"""A model with what it is trained on and towards: one step at a time, and a validation of the metric that selects models."""
+"""One training step at a time, and the validation metric that selects models."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
@@ -11,7 +11,7 @@ from sooner.errors import TrainingDiverged
 from sooner.evaluate.metrics import mean_accuracy_of
 from sooner.models.base import Model
 from sooner.scores import Scored
-from sooner.train.criterion import Criterion, Judged
+from sooner.train.criterion import BatchLoss, Criterion
 from sooner.train.optimizers import optimizer_for, schedule_for
 from sooner.train.precision import Precision
 from sooner.train.settings import Settings
@@ -23,7 +23,7 @@ StateDict: TypeAlias = dict[str, Tensor]
 
 
 class Validation(NamedTuple):
-    """What a validation found after `step` steps: `sooner.evaluate.mean_accuracy`, and the loss on the same series."""
+    """The result of a validation after `step` steps: `sooner.evaluate.mean_accuracy`, and the loss on the same series."""
 
     step: int
     metric: float
@@ -31,15 +31,15 @@ class Validation(NamedTuple):
 
 
 class Learner:
-    """Everything of a training that a step changes: the weights, the state of the optimizer, and the number of steps done.
+    """The state of a training: the weights, the state of the optimizer, and the number of steps done.
 
-    Several workers may train together, each with a copy: every worker reads its own part of each batch, and the mean of their
-    gradients is taken before each step. So that this mean is that of the batch, a part counts by its size.
+    Several workers may train together, each with a copy: every worker reads its share of each batch, and the gradients of the
+    workers are averaged, weighted by the sizes of their shares, so that the mean is the gradient of the batch.
 
     Args:
         model: on the device that it is trained on.
         training: every class of the model must occur.
-        validation: where the metric is measured.
+        validation: the validation set.
         settings: of the loss, the optimizer and the training.
         precision: the same for all workers.
         team: the workers.
@@ -59,28 +59,30 @@ class Learner:
         self.terms: dict[str, float] = {}
         """The losses of the last step by name, and their weighted sum, "total"."""
         self._training, self._validation, self._precision = training, validation, precision
-        self._device = next((weight.device for weight in model.parameters()), torch.device("cpu"))
+        self._device = device_of(model)
+        floating = (weight.dtype for weight in model.parameters() if weight.is_floating_point())
+        self._dtype = next(floating, torch.get_default_dtype())
         self._criterion = Criterion(settings.loss, class_counts(training, model.classes))
         self._optimizer = optimizer_for(model.parameters(), settings.optimizer)
         self._factor = schedule_for(settings.optimizer, settings.training.iterations)
-        # Half precision alone needs its gradients scaled; switched off, all that it does is pass them on.
+        # Only float16 needs scaled gradients.
         self._scaler = torch.amp.GradScaler(self._device.type, enabled=precision.used == "16-mixed")
-        batches, seed = settings.training.batch_size, settings.training.seed
-        self._batches = Shuffled(training, batches, seed, team.rank, team.size)
+        batch_size, seed = settings.training.batch_size, settings.training.seed
+        self._batches = Shuffled(training, batch_size, seed, team.rank, team.size)
 
     def step(self) -> None:
-        """Read the next batch, and move the weights; a loss that is not finite ends the training."""
+        """Read the next batch and update the weights; a loss that is not finite raises `TrainingDiverged`."""
         training = self.settings.training
         self.model.set_progress(self.steps / max(1, training.iterations - 1))
         self._seed()
         self.team.share_buffers(self.model)
         batch = self._batches.batch(self.steps).to(self._device)
-        judged = self._judge(batch)
-        if not bool(torch.isfinite(judged.total)):
-            raise self._diverged(judged, batch)
+        loss = self._loss(batch)
+        if not bool(torch.isfinite(loss.total)):
+            raise self._diverged(loss, batch)
         whole = min(training.batch_size, len(self._training))
         self._optimizer.zero_grad()
-        self._scaler.scale(judged.total * (self.team.size * len(batch.labels) / whole)).backward()
+        self._scaler.scale(loss.total * (self.team.size * len(batch.labels) / whole)).backward()
         self.team.average_gradients(self.model)
         self._scaler.unscale_(self._optimizer)
         if training.gradient_clip != "none":
@@ -90,26 +92,29 @@ class Learner:
         self._scaler.step(self._optimizer)
         self._scaler.update()
         self.steps += 1
-        self.terms = {name: float(term.detach()) for name, term in {"total": judged.total, **judged.terms}.items()}
+        self.terms = _as_floats({"total": loss.total, **loss.terms})
 
     @torch.no_grad()
     def validate(self) -> Validation:
         """The metric over the whole validation set, the same for every worker; the model stays in training mode."""
+        validation, team = self._validation, self.team
+        # At least one batch for every worker; worker i of n reads every n-th batch.
+        size = min(self.settings.training.batch_size, len(validation) // team.size)
         self.model.eval()
-        self.team.share_buffers(self.model)
-        seen = [self._seen(batch.to(self._device)) for batch in self._validation_batches()]
+        team.share_buffers(self.model)
+        batches = InOrder(validation, size, team.rank, team.size)
+        by_worker = team.gather([self._validated(batch.to(self._device)) for batch in batches])
         self.model.train()
-        # Batch j is that of worker j modulo their number.
-        parts = self.team.gather(seen)
-        in_order = [part[index] for index in range(len(parts[0])) for part in parts if index < len(part)]
-        scores, examples = torch.cat([scores for scores, _ in in_order]).numpy(), self._validation
-        full = torch.full((len(examples),), scores.shape[1])
-        lengths = full if examples.lengths is None else examples.lengths.cpu()
-        metric = mean_accuracy_of(Scored(scores, lengths.numpy(), examples.labels.cpu().numpy()))
-        return Validation(self.steps, metric, sum(loss for _, loss in in_order) / len(examples))
+        rounds = range(len(by_worker[0]))
+        in_order = [results[index] for index in rounds for results in by_worker if index < len(results)]
+        scores = torch.cat([scores for scores, _ in in_order]).numpy()
+        full = torch.full((len(validation),), scores.shape[1])
+        lengths = full if validation.lengths is None else validation.lengths.cpu()
+        metric = mean_accuracy_of(Scored(scores, lengths.numpy(), validation.labels.cpu().numpy()))
+        return Validation(self.steps, metric, sum(loss for _, loss in in_order) / len(validation))
 
     def state_dict(self) -> dict[str, Any]:
-        """For a checkpoint. The order of series and random numbers follow from the number of steps."""
+        """The state for a checkpoint. The order of the series and random numbers follow from the number of steps."""
         return {
             "step": self.steps,
             "model": self.model.state_dict(),
@@ -118,62 +123,59 @@ class Learner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """From a checkpoint."""
+        """Restore the state of a checkpoint."""
         self.steps = state["step"]
         self.model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
-        if state["scaler"]:  # empty where it was off, and in checkpoints of Lightning's
+        if state["scaler"]:  # empty if it was disabled, and in checkpoints that Lightning wrote
             self._scaler.load_state_dict(state["scaler"])
 
-    def _validation_batches(self) -> InOrder:
-        # At least one batch for every worker.
-        size = min(self.settings.training.batch_size, len(self._validation) // self.team.size)
-        return InOrder(self._validation, size, self.team.rank, self.team.size)
-
-    def _seen(self, batch: Minibatch) -> tuple[Scores, float]:
+    def _validated(self, batch: Minibatch) -> tuple[Scores, float]:
         """The scores of a batch, and its loss times its size."""
-        judged = self._judge(batch)
-        if not bool(torch.isfinite(judged.scores.sum())):
-            raise self._diverged(judged, batch)
-        return judged.scores.cpu(), float(judged.total) * len(batch.labels)
+        loss = self._loss(batch)
+        if not bool(torch.isfinite(loss.scores.sum())):
+            raise self._diverged(loss, batch)
+        return loss.scores.cpu(), float(loss.total) * len(batch.labels)
 
-    def _judge(self, batch: Minibatch) -> Judged:
-        observations = batch.observations
-        if observations.is_floating_point():
-            batch = batch._replace(observations=observations.to(_dtype_of(self.model)))
+    def _loss(self, batch: Minibatch) -> BatchLoss:
+        if batch.observations.is_floating_point():
+            batch = batch._replace(observations=batch.observations.to(self._dtype))
         with self._precision.autocast(self._device.type):
             return self._criterion(self.model, batch)
 
     def _seed(self) -> None:
-        """Make the random numbers of a worker's step a function of (seed, step, worker): nothing to save, nothing to lose."""
+        """Make the random numbers of a worker's step a function of (seed, step, worker), so that none need be saved."""
         seed = (self.settings.training.seed * 1_000_003 + self.steps + self.team.rank * (2**40 + 15)) % 2**63
-        # `torch.manual_seed` seeds every kind of device, and takes longer than a small step does.
+        # `torch.manual_seed` seeds every type of device, and takes longer than a small step.
         torch.default_generator.manual_seed(seed)
         if self._device.type == "cuda":
             torch.cuda.manual_seed(seed)
         elif self._device.type == "mps":
             torch.mps.manual_seed(seed)
 
-    def _diverged(self, judged: Judged, batch: Minibatch) -> TrainingDiverged:
-        bad = ~torch.isfinite(judged.scores).flatten(1).all(dim=1)
+    def _diverged(self, loss: BatchLoss, batch: Minibatch) -> TrainingDiverged:
+        bad = ~torch.isfinite(loss.scores).flatten(1).all(dim=1)
         rows = batch.indices[bad] if bool(bad.any()) else batch.indices
-        terms = {name: float(term.detach()) for name, term in judged.terms.items()}
-        stage = "training" if self.model.training else "validation"
-        return TrainingDiverged(self.steps, terms, rows.tolist(), stage=stage, lr=self.settings.optimizer.lr)
+        stage, lr = "training" if self.model.training else "validation", self.settings.optimizer.lr
+        return TrainingDiverged(self.steps, _as_floats(loss.terms), rows.tolist(), stage=stage, lr=lr)
 
 
-def copied(model: nn.Module) -> StateDict:
-    """The weights and buffers of a model as they are now."""
+def device_of(model: nn.Module) -> torch.device:
+    """The device of the weights."""
+    return next((weight.device for weight in model.parameters()), torch.device("cpu"))
+
+
+def state_copy(model: nn.Module) -> StateDict:
+    """A copy of the weights and buffers, on the CPU."""
     return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
 
 
 @contextmanager
-def own_randomness() -> Iterator[None]:
-    """Leave the random state of the process as it was found."""
+def isolated_rng() -> Iterator[None]:
+    """Restore the state of torch's random number generators at the end of the block."""
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         yield
 
 
-def _dtype_of(model: nn.Module) -> torch.dtype:
-    floating = (weight.dtype for weight in model.parameters() if weight.is_floating_point())
-    return next(floating, torch.get_default_dtype())
+def _as_floats(terms: Mapping[str, Tensor]) -> dict[str, float]:
+    return {name: float(term.detach()) for name, term in terms.items()}

@@ -1,88 +1,76 @@
-"""What hears of a training as it goes: a progress bar, a function, a log file."""
+"""Observers of a training: a progress bar, a callback, a log file."""
 
 import csv
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sooner import progress
+from sooner.progress import ProgressBar
 from sooner.train.learner import Learner, Validation
 
 
 class Observer:
-    """Hears of a training; each method may be left out."""
+    """Is called as a training runs; every method is optional."""
 
     def began(self, learner: Learner) -> None:
-        """Before the first step, or the first one after a resumption."""
+        """Called before the first step, also of a resumed run."""
 
     def stepped(self, learner: Learner) -> None:
-        """After each step."""
+        """Called after each step."""
 
-    def validated(self, found: Validation, best: Validation) -> bool:
-        """After each validation, when it was noted and saved; whether the training is to go on."""
-        del found, best
+    def validated(self, validation: Validation, best: Validation) -> bool:
+        """Called after each validation, once it is saved; returns whether to continue."""
+        del validation, best
         return True
 
     def ended(self) -> None:
-        """However it ended."""
+        """Called at the end, also after an exception."""
 
 
-class Watch(Observer):
-    """Tells a function about every validation; what it raises ends the training."""
+class Callback(Observer):
+    """Passes every validation to a function; an exception in it ends the training."""
 
-    def __init__(self, tell: Callable[[Validation], None]) -> None:
-        self._tell = tell
+    def __init__(self, function: Callable[[Validation], None]) -> None:
+        self._function = function
 
-    def validated(self, found: Validation, best: Validation) -> bool:
-        """Tell."""
+    def validated(self, validation: Validation, best: Validation) -> bool:
+        """Call the function."""
         del best
-        self._tell(found)
+        self._function(validation)
         return True
 
 
-class Bar(Observer):
-    """One bar over all steps, with the best metric so far."""
+class Bar(ProgressBar, Observer):
+    """A progress bar over all steps, with the best metric so far."""
 
     def __init__(self, iterations: int) -> None:
-        self._bar = progress.ProgressBar("training", iterations)
+        super().__init__("training", iterations)
 
     def began(self, learner: Learner) -> None:
-        """Show it."""
+        """Show the bar."""
         self.show(learner.steps)
 
     def stepped(self, learner: Learner) -> None:
-        """Move it."""
+        """Move the bar."""
         self.move(learner.steps)
 
-    def validated(self, found: Validation, best: Validation) -> bool:
-        """Name the best so far."""
-        del found
-        self.name(best)
+    def validated(self, validation: Validation, best: Validation) -> bool:
+        """Show the best metric."""
+        self.move(validation.step)
+        self.describe(f"training (best mean accuracy over time {best.metric:.4f} at step {best.step}, validation)")
         return True
 
     def ended(self) -> None:
-        """Leave the terminal as it was."""
-        self._bar.hide()
-
-    def show(self, step: int) -> None:
-        """Begin at a step."""
-        self._bar.show(step)
-
-    def move(self, step: int) -> None:
-        """To a step."""
-        self._bar.move(step)
-
-    def name(self, best: Validation) -> None:
-        """The best so far."""
-        self._bar.describe(f"training (best mean accuracy over time {best.metric:.4f} at step {best.step}, validation)")
+        """Hide the bar."""
+        self.hide()
 
 
 class Log(Observer):
-    """Writes the losses of every few steps and all validations into a CSV file of its own for each start.
+    """Writes losses and validations to logs/start_N/metrics.csv; a resumed run starts a new file.
 
     Args:
-        folder: of the run; the file is logs/start_N/metrics.csv, so that a resumed run keeps the logs of its past.
-        every: steps between two rows.
-        resumed: whether the run goes on from a checkpoint.
+        folder: of the run.
+        every: number of steps between two rows.
+        resumed: whether the run continues from a checkpoint.
     """
 
     def __init__(self, folder: Path, every: int, *, resumed: bool) -> None:
@@ -92,13 +80,13 @@ class Log(Observer):
         self._columns: list[str] = []
 
     def began(self, learner: Learner) -> None:
-        """Begin the file."""
+        """Create the file."""
         del learner
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.write_text("", encoding="utf-8")
 
     def stepped(self, learner: Learner) -> None:
-        """A row for the losses."""
+        """Write the losses."""
         if not self._columns:
             losses = [f"loss/{name}" for name in learner.terms]
             self._columns = ["step", *losses, "mean_accuracy", "validation_loss"]
@@ -106,10 +94,10 @@ class Log(Observer):
         if learner.steps % self._every == 0:
             self._write([learner.steps, *learner.terms.values(), "", ""])
 
-    def validated(self, found: Validation, best: Validation) -> bool:
-        """A row for the validation."""
+    def validated(self, validation: Validation, best: Validation) -> bool:
+        """Write the metric."""
         del best
-        self._write([found.step, *[""] * (len(self._columns) - 3), found.metric, found.loss])
+        self._write([validation.step, *[""] * (len(self._columns) - 3), validation.metric, validation.loss])
         return True
 
     def _write(self, row: Sequence[object]) -> None:

@@ -1,4 +1,4 @@
-"""The optimizers that settings can name, with the meaning that published settings have (TensorFlow's and its add-ons').
+"""The optimizers of the settings; learning rate and weight decay mean what they mean in TensorFlow, as in published settings.
 
 ======= ====================================================================================
 symbol  meaning
@@ -26,14 +26,14 @@ from sooner.train.settings import OptimizerSettings
 class SGDW(SGD):
     """Stochastic gradient descent with Nesterov momentum and decoupled weight decay (Loshchilov and Hutter, ICLR 2019).
 
-    v <- momentum v + g, then w <- w - lr (g + momentum v): the decay never enters the velocity. TensorFlow keeps lr v in
-    the place of v, which is the same as long as the learning rate stays.
+    w <- w - lr decay w, v <- momentum v + g, w <- w - lr (g + momentum v): the decay never enters the velocity. TensorFlow stores
+    lr v instead of v, which is equal as long as the learning rate is constant.
 
     Args:
         parameters: the weights.
         lr: the learning rate.
-        momentum: the share of the velocity that is kept; 0 for none.
-        decay: w <- w - lr decay w at each step: as in torch's AdamW it is a multiple of the learning rate.
+        momentum: 0 for none.
+        decay: weight decay, multiplied by the learning rate as in torch's AdamW.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], *, lr: float, momentum: float, decay: float) -> None:
@@ -43,11 +43,9 @@ class SGDW(SGD):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """One update; `closure` computes the gradients first, where it is given."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        """One update, after the gradients of `closure` if it is given."""
+        with torch.enable_grad():
+            loss = None if closure is None else closure()
         for group in self.param_groups:
             for weight in group["params"]:
                 if weight.grad is not None:
@@ -57,10 +55,9 @@ class SGDW(SGD):
 
 
 def optimizer_for(parameters: Iterable[nn.Parameter], settings: OptimizerSettings) -> Optimizer:
-    """The optimizer of these settings."""
+    """The optimizer of the settings."""
     lr, decay = settings.lr, settings.weight_decay
-    # Both of them multiply the decay by the learning rate, which the schedule scales: (d / lr) (f lr) = f d.
-    share = decay / lr
+    share = decay / lr  # AdamW and SGDW multiply it by the scheduled learning rate: (d / lr) (f lr) = f d
     makers: dict[str, Callable[[], Any]] = {
         "adamw": lambda: AdamW(parameters, lr=lr, weight_decay=share),
         "sgdw": lambda: SGDW(parameters, lr=lr, momentum=settings.momentum, decay=share),
@@ -72,7 +69,7 @@ def optimizer_for(parameters: Iterable[nn.Parameter], settings: OptimizerSetting
 
 
 def schedule_for(settings: OptimizerSettings, iterations: int) -> Callable[[int], float]:
-    """The share of the learning rate that a step takes.
+    """The factor of the learning rate, as a function of the step.
 
     >>> [round(schedule_for(OptimizerSettings(schedule="cosine"), 4)(step), 3) for step in range(5)]
     [1.0, 0.854, 0.5, 0.146, 0.0]

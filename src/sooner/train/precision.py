@@ -1,4 +1,4 @@
-"""The precision that a training computes in: that of its settings, where the device can be trusted with it."""
+"""The precision of a training: that of its settings, unless bfloat16 fails on this CPU."""
 
 import functools
 import warnings
@@ -14,11 +14,11 @@ from sooner.train.settings import Settings
 
 @dataclass(frozen=True)
 class Precision:
-    """What a training computes in.
+    """The precision of a training.
 
     Args:
         used: "32", "bf16-mixed" or "16-mixed".
-        note: why it is not the one of the settings; empty if it is.
+        note: why it is not that of the settings, or an empty text.
     """
 
     used: str
@@ -31,34 +31,33 @@ class Precision:
         return torch.autocast(device, torch.bfloat16 if self.used == "bf16-mixed" else torch.float16)
 
     def to_dict(self) -> dict[str, str]:
-        """What records say of it."""
+        """The entries of a record."""
         return {"precision": self.used, "precision_note": self.note}
 
 
-def precision_on(accelerator: str, settings: Settings) -> Precision:
+def precision_on(device: str, settings: Settings) -> Precision:
     """The precision of the settings, or float32 on a CPU whose bfloat16 fails a trial.
 
     >>> precision_on("cpu", Settings())
     Precision(used='32', note='')
     """
-    refuse_half_on_cpu(accelerator, settings)
-    asked = settings.training.precision
-    if accelerator != "cpu" or asked != "bf16-mixed" or bfloat16_support().works:
-        return Precision(asked)
+    refuse_half_on_cpu(device, settings)
+    precision = settings.training.precision
+    if device != "cpu" or precision != "bf16-mixed" or bfloat16_support().works:
+        return Precision(precision)
     return Precision("32", f"Training in float32 instead of bf16-mixed. {bfloat16_support()}")
 
 
-def refuse_half_on_cpu(accelerator: str, settings: Settings) -> None:
-    """Refuse float16 where it is far too slow."""
-    asked = settings.training.precision
-    if asked == "16-mixed" and accelerator == "cpu":
+def refuse_half_on_cpu(device: str, settings: Settings) -> None:
+    """Refuse float16 on a CPU, where it is far too slow."""
+    if settings.training.precision == "16-mixed" and device == "cpu":
         remedy = "Half precision needs a GPU."
-        raise InvalidArgument("training.precision", "'32' or 'bf16-mixed' on a CPU", repr(asked), remedy)
+        raise InvalidArgument("training.precision", "'32' or 'bf16-mixed' on a CPU", "'16-mixed'", remedy)
 
 
 @functools.cache
 def warn_of(precision: Precision) -> None:
-    """Warn of a precision that is not the one of the settings, once: a study or an experiment trains many times."""
-    # Python's own "once for each place" begins anew whenever some filter is changed.
+    """Warn once for all trainings of a process if the precision is not that of the settings."""
+    # Not Python's own "once": it starts anew whenever a filter changes.
     if precision.note:
         warnings.warn(precision.note, PrecisionChanged, stacklevel=3)

@@ -1,4 +1,4 @@
-"""What a training run leaves behind, beside the model."""
+"""The record of a training run."""
 
 import json
 import math
@@ -6,60 +6,63 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any
 
-from sooner.train.learner import StateDict, Validation
+from sooner.train.learner import Validation
 from sooner.train.precision import Precision
 from sooner.train.settings import Settings, to_dict
 
 
-class TrainingOutcome(NamedTuple):
-    """What a run came to, wherever it ran: the first best validation and its weights, all validations, and where it ended."""
-
-    best: Validation
-    weights: StateDict
-    history: tuple[Validation, ...]
-    steps: int
-    seconds: float
-    device: str
-    precision: Precision
+def versions() -> dict[str, str]:
+    """The versions of the packages that the numbers depend on."""
+    return {"python": platform.python_version(), "torch": version("torch"), "sooner": version("sooner")}
 
 
 @dataclass(frozen=True)
 class TrainingRecord:
-    """Settings, seed, versions and numbers of one run.
+    """Settings, versions and numbers of one run.
 
-    `best` is the first validation with the highest metric, whose weights the model has; `history` are all of them, and
-    `steps` is where the run ended. `seconds` counts all resumptions. `precision` is the one that was really used, since the last
-    resumption, which need not be the one of the settings.
+    Attributes:
+        settings: of the run.
+        best: the first validation with the highest metric; the model has its weights.
+        history: all validations.
+        steps: number of steps done.
+        seconds: duration, over all resumptions.
+        device: "cpu", "cuda" or "mps".
+        precision: the one in use since the last resumption, which may differ from that of the settings.
+        versions: of Python and packages.
     """
 
     settings: Settings
-    seed: int
     best: Validation
     history: tuple[Validation, ...]
     steps: int
     seconds: float
     device: str
-    versions: Mapping[str, str] = field(hash=False)
     precision: Precision = field(default=Precision("32"))
+    versions: Mapping[str, str] = field(default_factory=versions, hash=False)
+
+    @property
+    def seed(self) -> int:
+        """The seed of the settings."""
+        return self.settings.training.seed
 
     def to_json(self) -> str:
         """The record as JSON; a loss that overflowed is null."""
-        best, *history = (_plain(found) for found in (self.best, *self.history))
-        numbers = {"best": best, "history": history, "steps": self.steps, "seconds": self.seconds}
-        about = {"settings": to_dict(self.settings), "seed": self.seed, "device": self.device}
-        about = {**about, **self.precision.to_dict(), "versions": dict(self.versions)}
-        return json.dumps({**about, **numbers}, indent=2, allow_nan=False)
+        best, *history = (_without_nan(validation) for validation in (self.best, *self.history))
+        record = {
+            "settings": to_dict(self.settings),
+            "seed": self.seed,
+            "device": self.device,
+            **self.precision.to_dict(),
+            "versions": dict(self.versions),
+            "best": best,
+            "history": history,
+            "steps": self.steps,
+            "seconds": self.seconds,
+        }
+        return json.dumps(record, indent=2, allow_nan=False)
 
 
-def versions() -> dict[str, str]:
-    """What the numbers depend on."""
-    return {
-        "python": platform.python_version(),
-        **{package: version(package) for package in ("torch", "sooner")},
-    }
-
-
-def _plain(found: Validation) -> dict[str, Any]:
-    return {key: value if math.isfinite(value) else None for key, value in found._asdict().items()}
+def _without_nan(validation: Validation) -> dict[str, Any]:
+    return {key: value if math.isfinite(value) else None for key, value in validation._asdict().items()}

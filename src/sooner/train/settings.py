@@ -1,4 +1,4 @@
-"""Settings: one TOML file becomes frozen records that are right once they exist.
+"""Settings: a TOML file as frozen, validated records.
 
     [model]
     name = "recurrent"
@@ -15,14 +15,13 @@
     [training]
     iterations = 5000
 
-Every key has a default, and a key that nobody knows is an error that offers the nearest one. A `[search]` table may stand
-beside them: it belongs to `sooner.lab.tuning`.
+Every key has a default; an unknown key is an error that names the nearest one. A `[search]` table is read by `sooner.lab.tuning`.
 """
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -37,16 +36,16 @@ SettingsDict: TypeAlias = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class OptimizerSettings:
-    """How it is minimised.
+    """Settings of the optimizer.
 
     Args:
-        name: "adamw" and "sgdw" (weight decay apart from the gradient), or "rmsprop" (weight decay within it).
-        lr: the learning rate.
-        weight_decay: "adamw" and "sgdw" take this share off each weight at every step, times the factor of the schedule but
-            not times the learning rate; "rmsprop" adds it times the weight to the gradient. PyTorch's AdamW multiplies by
-            the learning rate: its 1e-4 at lr = 1e-3 is 1e-7 here, the default.
-        momentum: of "sgdw"; the others go without.
-        schedule: "constant", or "cosine" to let the learning rate fall to zero at the last iteration.
+        name: "adamw" or "sgdw" (decoupled weight decay), or "rmsprop" (weight decay added to the gradient).
+        lr: learning rate.
+        weight_decay: share that "adamw" and "sgdw" take off each weight at every step, times the factor of the schedule but not
+            times the learning rate; "rmsprop" adds it times the weight to the gradient. PyTorch's AdamW multiplies by the
+            learning rate: its 1e-4 at lr = 1e-3 is 1e-7 here, the default.
+        momentum: of "sgdw".
+        schedule: of the learning rate: "constant", or "cosine", which falls to zero at the last iteration.
     """
 
     name: str = "adamw"
@@ -65,20 +64,20 @@ class OptimizerSettings:
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How long, and with what care.
+    """Settings of the training loop.
 
     Args:
-        batch_size: series in a step.
-        iterations: steps in all.
-        validate_every: steps between two validations; the last step is always followed by one.
-        patience: stop after so many validations in a row without a new best, or "none" to go on to the end.
-        gradient_clip: the largest norm of a gradient, or "none".
-        precision: "32", "bf16-mixed" or "16-mixed". On a CPU bfloat16 is tried first, and "32" used where it fails.
-        seed: of the order of the series and of every random number in the model's forward pass.
+        batch_size: number of series in a step.
+        iterations: total number of steps.
+        validate_every: number of steps between validations; the last step is always validated.
+        patience: number of validations without a new best after which the training stops, or "none".
+        gradient_clip: maximum norm of the gradient, or "none".
+        precision: "32", "bf16-mixed" or "16-mixed". A CPU whose bfloat16 fails a trial uses "32".
+        seed: of the order of the series and of the random numbers in forward passes.
         device: "auto", "cpu", "cuda" or "mps".
-        engine: "local", in this process; "ray", on a cluster.
-        workers: of "ray", how many share each step's batch. Sums over its parts are rounded otherwise than sums over all of
-            it, and each part is normalised by itself, so their number is part of the result; the engine is not.
+        engine: "local" for this process, or "ray" for a cluster.
+        workers: number of workers of "ray" that share each batch. The result depends on it, because sums over shares are rounded
+            differently and each share is normalised separately; the result does not depend on the engine.
     """
 
     batch_size: int = 128
@@ -114,7 +113,7 @@ class TrainingSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """All of it, one record for each table of the file."""
+    """All settings, with one record for each table of the file."""
 
     model: ModelSettings = field(default_factory=ModelSettings)
     loss: LossSettings = field(default_factory=LossSettings)
@@ -123,9 +122,8 @@ class Settings:
 
 
 _TABLES = {"model": ModelSettings, "loss": LossSettings, "optimizer": OptimizerSettings, "training": TrainingSettings}
-_ELSEWHERE = ("search",)
-_UNSTATED = ("engine",)
-"""What a result does not depend on."""
+_ALLOWED = (*_TABLES, "search")
+_NOT_IN_CACHE_KEY = ("engine",)  # results do not depend on it
 
 
 def read_settings(path: str | PathLike[str]) -> Settings:
@@ -134,20 +132,20 @@ def read_settings(path: str | PathLike[str]) -> Settings:
 
 
 def read_tables(path: str | PathLike[str]) -> dict[str, Any]:
-    """What a TOML file holds, unchecked but for its syntax."""
+    """The tables of a TOML file, unchecked except for its syntax."""
     name = Path(path).name
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except UnicodeDecodeError:
         raise InvalidArgument(name, "a TOML file", "bytes that are not UTF-8", "Save it as UTF-8 text.") from None
-    except (ValueError, RecursionError) as error:  # no TOML, or a number or a nesting that Python does not take
+    except (ValueError, RecursionError) as error:  # invalid TOML, or a number or a nesting beyond Python's limits
         raise InvalidArgument(name, "a TOML file", f"a slip: {error}", "Correct it there.") from None
     except OSError as error:
         raise InvalidArgument(name, "a file that can be read", error.strerror, f"Looked for {path}.") from None
 
 
 def settings_from_dict(tables: Mapping[str, Any]) -> Settings:
-    """The settings of a mapping from tables to their keys; what is left out keeps its default.
+    """The settings of a mapping from tables to their keys; missing keys get their defaults.
 
     >>> settings_from_dict({"model": {"order": 5}}).model.order
     5
@@ -156,34 +154,36 @@ def settings_from_dict(tables: Mapping[str, Any]) -> Settings:
     sooner.errors.UnknownName: `key in [model]` must be one of 'activation', ..., got 'oder'. Did you mean 'order'?
     """
     for name in tables:
-        if name not in (*_TABLES, *_ELSEWHERE):
-            raise UnknownName("table", str(name), (*_TABLES, *_ELSEWHERE))
+        if name not in _ALLOWED:
+            raise UnknownName("table", str(name), _ALLOWED)
     return Settings(**{name: _table(name, tables[name]) for name in _TABLES if name in tables})
 
 
 def to_dict(settings: Settings) -> SettingsDict:
-    """The inverse of `settings_from_dict`, every key written out."""
-    return {name: {key: _plain(getattr(table, key)) for key in _keys(type(table))} for name, table in _each(settings)}
+    """The inverse of `settings_from_dict`, with every key."""
+    return {name: asdict(getattr(settings, name)) for name in _TABLES}
 
 
 def cache_key(settings: Settings) -> SettingsDict:
-    """What a result depends on, where it differs from the defaults: a key that settings get one day leaves it as it is.
+    """The non-default settings that a result depends on, so that new keys leave old hashes unchanged.
 
     >>> cache_key(Settings(ModelSettings(order=3)))
     {'model': {'order': 3}}
     >>> cache_key(Settings(training=TrainingSettings(engine="ray", workers=2)))
     {'training': {'workers': 2}}
     """
-    usual = to_dict(Settings())
+    default = to_dict(Settings())
     tables = {
-        name: {key: value for key, value in table.items() if value != usual[name][key] and key not in _UNSTATED}
+        name: {
+            key: value for key, value in table.items() if value != default[name][key] and key not in _NOT_IN_CACHE_KEY
+        }
         for name, table in to_dict(settings).items()
     }
     return {name: table for name, table in tables.items() if table}
 
 
 def changed(settings: Settings, values: Mapping[str, Any]) -> Settings:
-    """The settings with other values under dotted keys.
+    """The settings with new values for dotted keys.
 
     >>> changed(Settings(), {"loss.weights.lsel": 10.0, "model.order": 3}).loss.weights["lsel"]
     10.0
@@ -195,25 +195,22 @@ def changed(settings: Settings, values: Mapping[str, Any]) -> Settings:
         for name in path:
             table = table.setdefault(name, {})
             if not isinstance(table, dict):
-                raise UnknownName("setting", dotted, _dotted(settings))
+                known = [f"{name}.{key}" for name, table in to_dict(settings).items() for key in table]
+                raise UnknownName("setting", dotted, known)
         table[key] = value
     return settings_from_dict(tables)
 
 
 def write_toml(settings: Settings, path: str | PathLike[str]) -> None:
     """Write a file from which `read_settings` reads the same settings."""
-    Path(path).write_text(to_toml(settings), encoding="utf-8")
-
-
-def to_toml(settings: Settings) -> str:
-    """The settings as TOML, every key written out."""
     tables = to_dict(settings)
     weights = tables["loss"].pop("weights")
-    return "\n".join(_toml_table(*item) for item in {**tables, "loss.weights": weights}.items())
+    text = "\n".join(_toml_table(name, table) for name, table in {**tables, "loss.weights": weights}.items())
+    Path(path).write_text(text, encoding="utf-8")
 
 
 def _toml_table(name: str, table: Mapping[str, Any]) -> str:
-    # Strings and numbers look the same in JSON and in TOML, and nothing else occurs: no need for another package.
+    # Strings and numbers are written in JSON as in TOML, and there are no other values.
     rows = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in table.items()]
     return f"[{name}]\n{''.join(rows)}"
 
@@ -221,24 +218,9 @@ def _toml_table(name: str, table: Mapping[str, Any]) -> str:
 def _table(name: str, table: Any) -> Any:
     if not isinstance(table, Mapping):
         raise InvalidArgument(name, "a table", repr(table), f"Write [{name}] on a line of its own, its keys below.")
-    kind = _TABLES[name]
+    record = _TABLES[name]
+    keys = [entry.name for entry in fields(record)]
     for key in table:
-        if key not in _keys(kind):
-            raise UnknownName(f"key in [{name}]", str(key), _keys(kind))
-    return kind(**table)
-
-
-def _keys(kind: type[Any]) -> list[str]:
-    return [each.name for each in fields(kind)]
-
-
-def _each(settings: Settings) -> Iterator[tuple[str, Any]]:
-    return ((name, getattr(settings, name)) for name in _TABLES)
-
-
-def _dotted(settings: Settings) -> list[str]:
-    return [f"{name}.{key}" for name, table in to_dict(settings).items() for key in table]
-
-
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else value
+        if key not in keys:
+            raise UnknownName(f"key in [{name}]", str(key), keys)
+    return record(**table)

@@ -1,7 +1,7 @@
-"""What a model is trained on, and in which order it sees it.
+"""Training data and the order in which they are read.
 
-The batch of step s is a pure function of (seed, s). So a run that was cut at any step goes on with the batches that an
-unbroken one would have seen, and nothing about the order has to be saved.
+The batch of step s is a pure function of (seed, s), so a resumed run reads the same batches as an uninterrupted one, and the
+order need not be saved.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ Counts = Float[Tensor, "rows classes"]
 
 
 class Minibatch(NamedTuple):
-    """Series with their labels, their lengths where they differ, and their indices in the set they come from."""
+    """Series with labels, lengths (None if all are equal), and their indices in the source."""
 
     observations: Observations
     labels: Labels
@@ -37,7 +37,7 @@ class Minibatch(NamedTuple):
 
 @runtime_checkable
 class Source(Protocol):
-    """What training and validation read: a `Series`, or `Drawn` ones, which are made on the fly."""
+    """Data for training and validation: a `Series`, or series `Drawn` on the fly."""
 
     @property
     def labels(self) -> Labels:
@@ -45,24 +45,24 @@ class Source(Protocol):
 
     @property
     def lengths(self) -> Lengths | None:
-        """(series,), or None where all series have the same length."""
+        """(series,), or None if all series have the same length."""
 
     @property
     def weights(self) -> Tensor | None:
-        """(series,), how often each is drawn in training compared with the others; None draws each once in an epoch."""
+        """(series,), relative frequency of each in training; None draws each once per epoch."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(time, *features) of the set."""
+        """(time, *features)."""
 
     def observe(self, rows: Labels, epoch: int) -> Observations:
-        """The observations of these series, as the given epoch shows them."""
+        """The observations of these series in an epoch."""
 
     def __len__(self) -> int: ...
 
 
 def class_counts(source: Source, classes: int) -> Counts:
-    """The series of each class that still run at each time; one row if all run to the end. None may be absent."""
+    """Number of series of each class that still run at each time; one row if all lengths are equal. No class may be absent."""
     labels, lengths = source.labels, lengths_of(source)
     if int(labels.max()) >= classes:
         index = int((labels >= classes).nonzero()[0, 0])
@@ -81,19 +81,19 @@ def class_counts(source: Source, classes: int) -> Counts:
 
 
 def lengths_of(source: Source) -> Lengths | None:
-    """The lengths, or None where every series is as long as the set has time: models need no mask then."""
+    """The lengths, or None if all series have the full length, so that models need no mask."""
     lengths = source.lengths
     return None if lengths is None or bool((lengths == source.shape[0]).all()) else lengths
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Series made on the fly, all of the same length, for example with other noise in every epoch.
+    """Series of one length that are made on the fly, for example with new noise in every epoch.
 
     Args:
         labels: (series,), classes counted from 0.
         shape: (time, *features) of a series.
-        draw: from indices and the epoch, counted from 0, to (batch, time, *features); the same for the same.
+        draw: a deterministic function of row indices and the epoch (from 0) that returns (batch, time, *features).
 
     >>> noise = Drawn([0, 1], (3, 2), lambda rows, epoch: torch.full((len(rows), 3, 2), float(epoch)))
     >>> noise.observe(torch.tensor([1]), epoch=4)[0, 0]
@@ -109,20 +109,26 @@ class Drawn:
     def __post_init__(self) -> None:
         labels = as_tensor(self.labels, name="labels")
         if labels.ndim != 1:
-            raise InvalidArgument(
-                "labels", "of shape (series,)", f"shape {tuple(labels.shape)}", "Give one for each series."
-            )
+            got = f"shape {tuple(labels.shape)}"
+            raise InvalidArgument("labels", "of shape (series,)", got, "Give one for each series.")
         refuse_empty(labels, name="labels")
+        if int(labels.min()) < 0:
+            index = int(labels.argmin())
+            got = f"{int(labels[index])} at index {index}"
+            raise InvalidArgument("labels", "at least 0", got, "Classes count from 0.")
         if not self.shape or min(self.shape) < 1:
             remedy = "It is the shape of one series."
             raise InvalidArgument("shape", "(time, *features), each at least 1", self.shape, remedy)
-        object.__setattr__(self, "labels", _as_classes(labels))
+        like = torch.empty(
+            len(labels), 1 + int(labels.max()), device=labels.device
+        )  # the model checks the number of classes
+        object.__setattr__(self, "labels", as_labels(labels, like))
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def observe(self, rows: Labels, epoch: int) -> Observations:
-        """What the function makes of them."""
+        """Call the function."""
         return self.draw(rows, epoch)
 
 
@@ -146,9 +152,9 @@ class _Batches:
 
 @dataclass(frozen=True, eq=False)
 class Shuffled(_Batches):
-    """The batch of each step, each epoch in an order of its own; `worker` reads its part of each batch.
+    """The batch of each step, in a new order every epoch; `worker` reads its share of each batch.
 
-    A batch is never short: what does not fill one at the end of an epoch is left for another epoch's order.
+    Every batch is full: the remainder at the end of an epoch is dropped.
     """
 
     seed: int
@@ -156,10 +162,10 @@ class Shuffled(_Batches):
     workers: int = 1
 
     def batch(self, step: int) -> Minibatch:
-        """The batch of a step, or the worker's part of it."""
+        """The worker's share of the batch of a step."""
         indices = batch_indices(step, len(self.source), self.batch_size, self.seed, self._weights)
-        mine = part_of(indices, self.worker, self.workers)
-        return self.take(mine, epoch_of(step, len(self.source), self.batch_size))
+        own = worker_share(indices, self.worker, self.workers)
+        return self.take(own, epoch_of(step, len(self.source), self.batch_size))
 
     @cached_property
     def _weights(self) -> tuple[float, ...] | None:
@@ -168,27 +174,27 @@ class Shuffled(_Batches):
 
 @dataclass(frozen=True, eq=False)
 class InOrder(_Batches):
-    """Every series once, as it stands; worker i of n reads every n-th batch."""
+    """Every series once, in order; worker i of n reads every n-th batch."""
 
     worker: int = 0
     workers: int = 1
 
     def __iter__(self) -> Iterator[Minibatch]:
-        for first in self._firsts:
-            yield self.take(np.arange(first, min(first + self.batch_size, len(self.source))))
+        for start in self._starts:
+            yield self.take(np.arange(start, min(start + self.batch_size, len(self.source))))
 
     def __len__(self) -> int:
-        return len(self._firsts)
+        return len(self._starts)
 
     @property
-    def _firsts(self) -> range:
+    def _starts(self) -> range:
         return range(self.worker * self.batch_size, len(self.source), self.workers * self.batch_size)
 
 
 def batch_indices(
     step: int, series: int, batch_size: int, seed: int, weights: tuple[float, ...] | None = None
 ) -> IntArray:
-    """Which series step `step` (from 0) reads.
+    """Indices of the series in the batch of a step (from 0).
 
     >>> [batch_indices(step, series=4, batch_size=2, seed=0).tolist() for step in (0, 1)]
     [[2, 0], [1, 3]]
@@ -198,17 +204,17 @@ def batch_indices(
     return order[position * batch_size : (position + 1) * batch_size]
 
 
-def part_of(indices: IntArray, worker: int, workers: int) -> IntArray:
-    """What one worker reads of a batch; the parts are as equal as can be, and together they are the batch.
+def worker_share(indices: IntArray, worker: int, workers: int) -> IntArray:
+    """A worker's share of a batch: contiguous, disjoint from the others, and equal in size up to one.
 
-    >>> [part_of(np.arange(5), worker, 2).tolist() for worker in range(2)]
+    >>> [worker_share(np.arange(5), worker, 2).tolist() for worker in range(2)]
     [[0, 1, 2], [3, 4]]
     """
     return np.array_split(indices, workers)[worker]
 
 
 def epoch_of(step: int, series: int, batch_size: int) -> int:
-    """The epoch, from 0, that step `step` (from 0) belongs to."""
+    """The epoch (from 0) of a step (from 0)."""
     return step // max(series // batch_size, 1)
 
 
@@ -218,11 +224,3 @@ def _order(series: int, seed: int, epoch: int, weights: tuple[float, ...] | None
     if weights is None:
         return random.permutation(series)
     return random.choice(series, series, p=np.asarray(weights) / sum(weights))
-
-
-def _as_classes(labels: Tensor) -> Labels:
-    # How many classes there are is the model's to say; here labels need only be whole and not negative.
-    if labels.numel() and int(labels.min()) < 0:
-        index = int(labels.argmin())
-        raise InvalidArgument("labels", "at least 0", f"{int(labels[index])} at index {index}", "Classes count from 0.")
-    return as_labels(labels, torch.empty(len(labels), 1 + int(labels.max()), device=labels.device))

@@ -1,4 +1,4 @@
-"""The workers that train one model together: each has a copy of it, and reads its own part of every batch."""
+"""Workers that train one model together: each has a copy of the model, and reads its share of every batch."""
 
 from dataclasses import dataclass
 from typing import TypeVar
@@ -12,11 +12,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Team:
-    """One of `size` workers, by its rank; alone there is nothing to exchange.
+    """One of `size` workers. A single worker exchanges nothing.
 
     Args:
-        rank: of this worker, from 0; only the first one writes files.
-        size: the number of workers.
+        rank: of this worker, from 0; only worker 0 writes files.
+        size: number of workers.
 
     >>> Team().gather("mine")
     ['mine']
@@ -27,38 +27,38 @@ class Team:
 
     @classmethod
     def of_process_group(cls) -> "Team":
-        """The one that `torch.distributed` knows of."""
+        """The team of the default process group of `torch.distributed`."""
         return cls(torch.distributed.get_rank(), torch.distributed.get_world_size())
 
     @property
     def leads(self) -> bool:
-        """Whether this is the first worker."""
+        """Whether this is worker 0."""
         return self.rank == 0
 
     def share_buffers(self, model: nn.Module) -> None:
-        """Give all workers the buffers of the first one: running moments of batch normalisation are its own."""
+        """Copy the buffers of worker 0, such as the moments of batch normalisation, to all workers."""
         if self.size > 1:
             for buffer in model.buffers():
                 torch.distributed.broadcast(buffer, src=0)
 
     def average_gradients(self, model: nn.Module) -> None:
-        """Put the mean over workers in the place of each gradient; all of them travel as one tensor."""
+        """Replace each gradient by its mean over the workers, with one message for all gradients."""
         if self.size == 1:
             return
         trained = [weight for weight in model.parameters() if weight.requires_grad]
         used = torch.tensor([float(weight.grad is not None) for weight in trained], device=trained[0].device)
         torch.distributed.all_reduce(used)
-        # What no worker's loss depends on stays without a gradient: optimizers leave it alone then, its decay too.
+        # A weight without a gradient on every worker stays so: the optimizer then skips it, and its decay.
         weights = [weight for weight, count in zip(trained, used.tolist(), strict=True) if count]
         own = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights]
         together = torch.cat([gradient.flatten() for gradient in own])
         torch.distributed.all_reduce(together)
-        parts = (together / self.size).split([weight.numel() for weight in weights])
-        for weight, part in zip(weights, parts, strict=True):
-            weight.grad = part.view_as(weight)
+        means = (together / self.size).split([weight.numel() for weight in weights])
+        for weight, mean in zip(weights, means, strict=True):
+            weight.grad = mean.view_as(weight)
 
     def gather(self, value: T) -> list[T]:
-        """What each worker brings, by rank."""
+        """The values of all workers, by rank."""
         if self.size == 1:
             return [value]
         values = [value] * self.size
@@ -66,7 +66,7 @@ class Team:
         return values
 
     def agree(self, value: T) -> T:
-        """What the first worker says."""
+        """The value of worker 0."""
         if self.size == 1:
             return value
         values = [value]

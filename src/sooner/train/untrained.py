@@ -1,4 +1,4 @@
-"""A fresh model for the series it is to be trained on."""
+"""New models."""
 
 import torch
 
@@ -8,7 +8,7 @@ from sooner.train.sources import Source, class_counts
 
 
 def untrained(settings: ModelSettings, source: Source, classes: int, *, seed: int) -> Model:
-    """The model of the settings, with weights drawn from the seed and the class frequencies of the source as its prior."""
+    """The model of the settings, with random weights and the class frequencies of the source as its prior."""
     counts = class_counts(source, classes)[0]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -1,7 +1,7 @@
-"""What an earlier version wrote down (settings in model files and studies, checkpoints), in the meaning it has today.
+"""Settings and checkpoints of earlier versions, converted to today's meaning.
 
-Until `model.batch_norm` there was one batch norm, PyTorch's, the weight decay of AdamW and SGDW was multiplied by the learning
-rate, and EARLIEST did not explore. `to_dict` writes every key out, so a record without that key is of that time.
+Before `model.batch_norm` existed, batch normalisation was PyTorch's, the weight decay of AdamW and SGDW was multiplied by the
+learning rate, and EARLIEST did not explore. `to_dict` writes every key, so a record without that key is of such a version.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from sooner.train.settings import Settings, SettingsDict, settings_from_dict
 
 
 def recorded_settings(tables: Mapping[str, Any]) -> Settings:
-    """The settings of a record, whichever version wrote it with `to_dict`."""
+    """The settings that `to_dict` of any version wrote."""
     return settings_from_dict(upgraded(tables))
 
 
@@ -22,35 +22,35 @@ def upgraded(tables: Mapping[str, Any]) -> SettingsDict:
     >>> upgraded(before)
     {'model': {'batch_norm': 'torch'}, 'optimizer': {'name': 'adamw', 'lr': 0.01, 'weight_decay': 1e-05}}
     """
-    if not of_before(tables):
+    if not is_outdated(tables):
         return dict(tables)
     model, optimizer = {**tables["model"], "batch_norm": "torch"}, dict(tables["optimizer"])
     if model.get("name") == "earliest":
         model.setdefault("epsilon", 0.0)
     if optimizer["name"] in ("adamw", "sgdw"):
-        optimizer["weight_decay"] = decay_of_a_step(optimizer["weight_decay"], optimizer["lr"])
+        optimizer["weight_decay"] = decay_per_step(optimizer["weight_decay"], optimizer["lr"])
     return {**tables, "model": model, "optimizer": optimizer}
 
 
 def upgraded_checkpoint(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A checkpoint of the time when Lightning wrote them, as the training loop of today writes it."""
+    """A checkpoint that Lightning wrote, in today's form."""
     weights = {name.removeprefix("model."): value for name, value in state["state_dict"].items()}
-    selection = next(kept for name, kept in state["callbacks"].items() if name.startswith("Selection"))
+    selection = next(value for name, value in state["callbacks"].items() if name.startswith("Selection"))
     optimizer = state["optimizer_states"][0]
     learner = {"step": state["global_step"], "model": weights, "optimizer": optimizer, "scaler": {}}
     return {"settings": state["settings"], "learner": learner, "selection": selection}
 
 
-def of_before(tables: Mapping[str, Any]) -> bool:
+def is_outdated(tables: Mapping[str, Any]) -> bool:
     """Whether an earlier version wrote the record."""
     return "batch_norm" not in tables["model"]
 
 
-def decay_of_a_step(share: float, lr: float) -> float:
-    """The weight decay of one step that PyTorch's AdamW takes for `weight_decay=share`.
+def decay_per_step(weight_decay: float, lr: float) -> float:
+    """The share that PyTorch's AdamW takes off each weight in a step.
 
-    >>> decay_of_a_step(1e-4, 1e-3)
+    >>> decay_per_step(1e-4, 1e-3)
     1e-07
     """
-    # Rounded, so that the product of two short decimals is the short decimal that a person would write.
-    return float(f"{share * lr:.12g}")
+    # Rounded, so that the product of two short decimals is again a short decimal.
+    return float(f"{weight_decay * lr:.12g}")

@@ -22,18 +22,20 @@ from typing import Any
 from sooner.engines.ray.cluster import POLL_SECONDS, RETRIES, connected
 from sooner.engines.ray.workers import settings_there
 from sooner.errors import InvalidArgument, SoonerError, WorkersLost
-from sooner.train.learner import Validation
-from sooner.train.loop import Task, accelerator_for, fit
+from sooner.train.learner import StateDict, Validation
+from sooner.train.loop import Task, device_for, fit
 from sooner.train.observers import Bar, Observer
 from sooner.train.precision import Precision, precision_on, warn_of
-from sooner.train.record import TrainingOutcome
+from sooner.train.record import TrainingRecord
 from sooner.train.selection import LAST
 from sooner.train.settings import Settings
 from sooner.train.team import Team
 
 
-def fit_together(task: Task, *, verbose: bool, watch: Callable[[Validation], None] | None) -> TrainingOutcome:
-    """Train with workers of the connected cluster, or of a temporary local one, and return the outcome.
+def fit_together(
+    task: Task, *, verbose: bool, watch: Callable[[Validation], None] | None
+) -> tuple[TrainingRecord, StateDict]:
+    """Train with workers of the connected cluster, or of a temporary local one; returns the record and the best weights.
 
     The model in this process is not changed.
 
@@ -53,8 +55,8 @@ def fit_together(task: Task, *, verbose: bool, watch: Callable[[Validation], Non
             remedy = "Start more machines first, or ask for fewer."
             raise InvalidArgument("training.workers", f"at most {cores}, the cores of the cluster", workers, remedy)
         task = replace(task, settings=settings_there(ray, task.settings, workers))
-        if task.home is not None:
-            task.home.mkdir(parents=True, exist_ok=True)
+        if task.folder is not None:
+            task.folder.mkdir(parents=True, exist_ok=True)
         progress = _Progress(task.settings.training.iterations, verbose=verbose, watch=watch)
         # Whatever is raised inside closes the queue, and that ends the run; the pool waits for it.
         with (
@@ -73,9 +75,9 @@ def fit_together(task: Task, *, verbose: bool, watch: Callable[[Validation], Non
             try:
                 sealed = run.result().return_value
             except TrainingFailedError as failed:
-                raise _reason(failed, task.home) from None
-    outcome: TrainingOutcome = pickle.loads(sealed)
-    return outcome
+                raise _reason(failed, task.folder) from None
+    result: tuple[TrainingRecord, StateDict] = pickle.loads(sealed)
+    return result
 
 
 def _trainer(job: dict[str, Any], settings: Settings, notes: str) -> Any:
@@ -117,17 +119,17 @@ def _work(job: dict[str, Any]) -> bytes | None:
     try:
         task = ray.get(job["task"])
         team = Team.of_process_group()
-        if accelerator_for(task.settings) == "cuda":
+        if device_for(task.settings) == "cuda":
             torch.cuda.set_device(get_device())
-        last, precision = _agreed(task.home, team), _agreed_precision(task.settings, team)
+        last, precision = _agreed(task.folder, team), _agreed_precision(task.settings, team)
         if precision.note and team.leads:
             news.put(pickle.dumps(precision))
-        outcome = fit(task, last, [_Relay(news, team)], precision, team)
+        result = fit(task, last, [_Relay(news, team)], precision, team)
     except Exception as error:
         if _final(error):
             news.put(pickle.dumps(error))
         raise
-    return pickle.dumps(outcome)
+    return pickle.dumps(result)
 
 
 def _agreed(home: Path | None, team: Team) -> Path | None:
@@ -145,7 +147,7 @@ def _agreed_precision(settings: Settings, team: Team) -> Precision:
 
     Gradients of two precisions must not be averaged, and float32 is what every machine has.
     """
-    own = precision_on(accelerator_for(settings), settings)
+    own = precision_on(device_for(settings), settings)
     return next((each for each in team.gather(own) if each.note), own)
 
 
@@ -206,8 +208,7 @@ class _Progress:
             return
         found, best = news
         if self._bar is not None:
-            self._bar.move(found.step)
-            self._bar.name(best)
+            self._bar.validated(found, best)
         if self._watch is not None:
             self._watch(found)
 

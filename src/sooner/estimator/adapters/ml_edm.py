@@ -200,6 +200,6 @@ def _paid(costs: FloatArray, named: Tensor, labels: Tensor) -> FloatArray:
 def _cheapest(statistic: FloatArray, paid: FloatArray) -> float:
     """The threshold of the least mean cost, the least one in a tie; each series pays where it first reaches the threshold."""
     sweep = Sweep.of(statistic, np.full(len(statistic), statistic.shape[1]))
-    costs = sweep.sums(paid[:, 0].sum(), paid[sweep.series, sweep.then] - paid[sweep.series, sweep.time])
+    costs = sweep.sums(paid[:, 0].sum(), paid[sweep.series, sweep.later] - paid[sweep.series, sweep.time])
     # Sums of the same costs in another order differ in their last bits: what is equal but for those is a tie.
     return float(sweep.thresholds[np.flatnonzero(costs <= costs.min() + 1e-9 * len(paid))[0]])

@@ -32,10 +32,10 @@ from sooner.inputs import as_whole
 from sooner.lab.tuning.space import SearchSpace
 from sooner.models.base import Model
 from sooner.train import Source, Validation, train
-from sooner.train.learner import own_randomness
+from sooner.train.learner import isolated_rng
 from sooner.train.record import versions
 from sooner.train.settings import Settings, SettingsDict, changed, to_dict, write_toml
-from sooner.train.upgrade import of_before, recorded_settings
+from sooner.train.upgrade import is_outdated, recorded_settings
 
 MakeModel: TypeAlias = Callable[[Settings], Model]
 
@@ -197,7 +197,7 @@ class _Objective:
         drawn = search.space.draw(trial)
         try:
             settings = changed(search.settings, drawn)
-            with own_randomness():
+            with isolated_rng():
                 torch.manual_seed(settings.training.seed)
                 model = search.make_model(settings)
         except InvalidArgument as refused:
@@ -339,7 +339,7 @@ def _comparable(known: dict[str, Any]) -> dict[str, Any] | None:
     tables = known["settings"]
     # Trials of an earlier version scaled the weight decay by their own learning rate, and other optimizers were others.
     alike = tables["optimizer"]["name"] == "adamw" and not any(key.startswith("optimizer.") for key in known["space"])
-    if of_before(tables) and not alike:
+    if is_outdated(tables) and not alike:
         return None
     return {**known, "settings": _compared(recorded_settings(tables))}
 
