@@ -2,13 +2,15 @@
 
 import itertools
 import re
+import tomllib
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from sooner.errors import UnknownName
 from sooner.lab.experiments.plan import find_plan, names, read_plan
-from sooner.lab.experiments.published import published, published_p_values, published_searches
+from sooner.lab.experiments.published import published, published_p_values
 from sooner.lab.statistics import AnovaCell
 
 ERRORS = (
@@ -58,6 +60,16 @@ def cells(name):
 def p_value(name, row, column):
     (found,) = [each for each in published_p_values(name) if (str(each.row), str(each.column)) == (row, column)]
     return found.p, found.stars
+
+
+@cache
+def published_searches():
+    """How much each model was tuned and trained; "encoder" is the encoder of an experiment, where it was tuned.
+
+    `tuning_trials` are trainings that looked for the best settings, `trials` those with the best settings (if the paper says
+    how many), `grid` the values of each setting (if they are not the `search` of a plan).
+    """
+    return tomllib.loads((Path(__file__).parent / "searches.toml").read_text(encoding="utf-8"))
 
 
 def tuned(name):
@@ -160,7 +172,7 @@ def test_p_values_and_errors_are_of_the_same_models(name):
 
 @each_search
 def test_every_experiment_tells_how_often_its_models_were_tuned(name):
-    assert all(search.tuning_trials >= 1 for search in published_searches()[name].values())
+    assert all(search["tuning_trials"] >= 1 for search in published_searches()[name].values())
 
 
 def test_searches_are_those_of_the_published_experiments():
@@ -170,12 +182,12 @@ def test_searches_are_those_of_the_published_experiments():
 @pytest.mark.parametrize("name", ERRORS)
 def test_trials_are_those_of_the_errors(name):
     errors = {model: {row.trials for row in rows} for model, rows in published(name).items()}
-    assert {model: {search.trials} for model, search in tuned(name).items()} == errors
+    assert {model: {search.get("trials")} for model, search in tuned(name).items()} == errors
 
 
 @pytest.mark.parametrize("name", VIDEOS)
 def test_the_paper_does_not_say_how_often_models_of_videos_were_trained(name):
-    assert {search.trials for search in published_searches()[name].values()} == {None}
+    assert {search.get("trials") for search in published_searches()[name].values()} == {None}
 
 
 @each_search
@@ -187,15 +199,15 @@ def test_the_models_that_were_tuned_can_be_tuned_by_the_plan(name):
 
 @each_search
 def test_only_encoders_have_their_grid_here(name):
-    assert all(not search.grid for search in tuned(name).values())
+    assert all(not search.get("grid", {}) for search in tuned(name).values())
     assert ("encoder" in published_searches()[name]) == name.startswith("sat_nmnist")
 
 
 @pytest.mark.parametrize(("name", "trials", "points"), [("sat_nmnist_h", 96, 45), ("sat_nmnist_100f", 7, 54)])
 def test_the_encoder_of_the_plan_lies_in_its_published_grid(name, trials, points):
     search, plan = published_searches()[name]["encoder"], plan_and_comments(name)[0]
-    assert (search.tuning_trials, len([*itertools.product(*search.grid.values())])) == (trials, points)
-    for key, values in search.grid.items():
+    assert (search["tuning_trials"], len([*itertools.product(*search["grid"].values())])) == (trials, points)
+    for key, values in search.get("grid", {}).items():
         section, setting = key.split(".")
         assert getattr(getattr(plan.encoder.settings, section), setting) in values
 
@@ -203,7 +215,7 @@ def test_the_encoder_of_the_plan_lies_in_its_published_grid(name, trials, points
 @each_search
 def test_the_plan_s_comment_has_the_number_of_tuning_trials(name):
     (said,) = re.findall(r"The paper has (\d+) trials of tuning for each (?:model|loss)", plan_and_comments(name)[1])
-    assert {search.tuning_trials for search in tuned(name).values()} == {int(said)}
+    assert {search["tuning_trials"] for search in tuned(name).values()} == {int(said)}
 
 
 @pytest.mark.parametrize("name", VIDEOS)
@@ -223,7 +235,7 @@ def test_the_plan_s_comment_has_the_number_of_trainings_of_every_model(name):
         values = [int(value) for value in numbers.split(" and ")]
         assert len(values) in (1, len(meant))
         trials.update(zip(meant, values * (len(meant) // len(values)), strict=True))
-    assert trials == {model: search.trials for model, search in tuned(name).items()}
+    assert trials == {model: search.get("trials") for model, search in tuned(name).items()}
 
 
 @pytest.mark.parametrize("name", ["sat_nmnist_h", "sat_nmnist_100f"])
@@ -231,11 +243,11 @@ def test_the_plan_s_comment_has_the_grid_of_the_encoder(name):
     pattern = r"The paper found its settings in (\d+) trials of tuning: lr (.*?); weight decay (.*?); (.*?)\. "
     ((trials, rates, decays, optimizers),) = re.findall(pattern, plan_and_comments(name)[1])
     search = published_searches()[name]["encoder"]
-    assert search.tuning_trials == int(trials)
-    assert search.grid == {
-        "optimizer.name": tuple(LISTED[each] for each in optimizers.split(", ")),
-        "optimizer.lr": tuple(float(each) for each in rates.split(", ")),
-        "optimizer.weight_decay": tuple(float(each) for each in decays.split(", ")),
+    assert search["tuning_trials"] == int(trials)
+    assert search.get("grid", {}) == {
+        "optimizer.name": [LISTED[each] for each in optimizers.split(", ")],
+        "optimizer.lr": [float(each) for each in rates.split(", ")],
+        "optimizer.weight_decay": [float(each) for each in decays.split(", ")],
     }
 
 

@@ -200,7 +200,7 @@ def test_rows_of_two_series_can_be_followed_by_hand(small, tmp_path):
     )
     assert (outcome.seed, outcome.training_minutes, outcome.parameters) == (0, 1.5, 7)
     assert outcome.precision_note == ""  # stages of earlier versions say nothing of it
-    assert (result.classes, result.encoder_minutes) == (2, None)
+    assert result.encoder_minutes is None
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,6 @@ def test_classes_without_a_test_series_count_none_and_do_not_dilute_the_error(sm
     result = result_of(plan, _by_hand(plan, tmp_path, scores, [0, 1]), tmp_path)
     (row,) = result.outcomes["MSPRT-TANDEM"][0].rows
     assert row.error == 50.0
-    assert result.classes == 4
     assert (row.wrong, row.series) == ((1, 0, 0, 0), (1, 1, 0, 0))
 
 
@@ -242,7 +241,7 @@ def _outcome(seed, errors, loss=0.5):
 
 def _result(small, *outcomes, **changes):
     plan = replace(small.plan, headline="pooling", headline_times=(2, 5), **changes)
-    return Result(plan, {"pooling": outcomes}, None, 10)
+    return Result(plan, {"pooling": outcomes}, None)
 
 
 def test_means_and_standard_errors_are_over_seeds(small):
@@ -394,5 +393,5 @@ def test_trials_that_are_not_done_are_left_out(small):
 
 def test_a_plan_of_which_nothing_is_done_has_an_empty_record(small, tmp_path):
     result = result_of(small.plan, stages_of(small.plan, Work(tmp_path)), tmp_path)
-    assert (result.outcomes, result.encoder_minutes, result.classes, result.headline()) == ({}, None, 0, {})
+    assert (result.outcomes, result.encoder_minutes, result.headline()) == ({}, None, {})
     json.dumps(result.to_dict("", ""), allow_nan=False)

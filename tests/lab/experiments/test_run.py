@@ -19,7 +19,7 @@ from sooner import storage
 from sooner.errors import InvalidArgument
 from sooner.lab.experiments import Work, result_of, run
 from sooner.lab.experiments.plan import DataPlan
-from sooner.lab.experiments.run import Silent, stages_of
+from sooner.lab.experiments.run import SilentObserver, StageMaker, stages_of
 from sooner.lab.experiments.sets import SPLITS, Sets
 from sooner.lab.experiments.stages import Stage, taken
 from sooner.models import FrameClassifier, build_model, features_from_file
@@ -104,7 +104,7 @@ def test_features_are_those_of_the_trained_encoder_on_fixed_masks(small):
     model = build_model(small.plan.encoder.settings.model, (28, 28), 10).eval()
     model.load_state_dict(torch.load(encoder.folder(small.work.folder) / "weights.pt", weights_only=True))
     sets = Sets(small.plan.data)
-    for stage in (each for each in small.stages.in_order if each.kind == "features"):
+    for stage in (each for each in small.stages.in_order if each.name == "features"):
         frames = sets.frames(stage.ingredients["split"], masks="fixed", seed=0)
         kept = features_from_file(stage.folder(small.work.folder) / "features.npy")
         assert kept.shape == (len(frames), 20, 8)
@@ -241,7 +241,7 @@ def test_scores_are_those_of_the_trained_model_on_the_test_set(small, name, seed
 def test_the_prior_of_a_model_is_that_of_its_training_set(small):
     settings = changed(small.plan.contender("MSPRT-TANDEM").settings, {"model.encoder": "dense", "model.width": 4})
     sets = Sets(DataPlan("nmnist-h", "tenfold"))
-    model = running._untrained(settings, sets, sets.frames("train", masks="fixed", seed=0))
+    model = StageMaker(sets, small.work).untrained(settings, sets.frames("train", masks="fixed", seed=0))
     counts = torch.tensor([round(20 * 0.1 ** (k / 9)) for k in range(10)])
     torch.testing.assert_close(model.log_prior, (counts / counts.sum()).log())
     left = _trial(small, "MSPRT-TANDEM").training.folder(small.work.folder) / "weights.pt"
@@ -254,8 +254,8 @@ def test_weights_begin_with_the_seed_and_leave_the_randomness_of_the_process_alo
     settings = changed(settings, {"model.encoder": "dense", "model.width": 4})
     torch.manual_seed(3)
     state = torch.get_rng_state()
-    first, again = (running._untrained(settings, sets, source).state_dict() for _ in range(2))
-    other = running._untrained(changed(settings, {"training.seed": 1}), sets, source).state_dict()
+    first, again = (StageMaker(sets, small.work).untrained(settings, source).state_dict() for _ in range(2))
+    other = StageMaker(sets, small.work).untrained(changed(settings, {"training.seed": 1}), source).state_dict()
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not all(torch.equal(first[name], other[name]) for name in first)
@@ -268,12 +268,12 @@ def test_a_model_may_be_judged_by_fewer_series_of_the_validation_set(small, tmp_
         whole = replace(each, validation="all")
         work = Work(tmp_path)
         for split, size in (("train", 100), ("validation", 20), ("test", 60)):
-            some, full = (running._source(who, split, 0, features, sets, work) for who in (each, whole))
+            some, full = (StageMaker(sets, work, features).source(who, split, 0) for who in (each, whole))
             rows = torch.arange(size)
             assert len(some) == size
             assert torch.equal(some.labels[rows], full.labels[rows])
             assert torch.equal(some.observe(rows, 0), full.observe(rows, 0))
-    assert len(running._source(replace(each, validation=31), "validation", 0, features, sets, work)) == 30
+    assert len(StageMaker(sets, work, features).source(replace(each, validation=31), "validation", 0)) == 30
 
 
 @pytest.mark.parametrize("validation", [20, 31, 45, 200])
@@ -281,7 +281,7 @@ def test_features_keep_their_labels_whatever_part_of_a_thinned_set_a_model_is_ju
     data = DataPlan("nmnist-h", "tenfold", validation=50)
     features, work = _features(tmp_path, data), Work(tmp_path)
     each = replace(small.plan.contender("MSPRT-TANDEM"), validation=validation)
-    source = running._source(each, "validation", 0, features, Sets(data), work)
+    source = StageMaker(Sets(data), work, features).source(each, "validation", 0)
     assert source.observations[:, 0].argmax(dim=1).tolist() == source.labels.tolist()
 
 
@@ -389,7 +389,7 @@ def test_the_order_of_models_in_a_file_does_not_matter(tmp_path, hollow):  # noq
 
 def test_nobody_need_listen(tmp_path, hollow):  # noqa: ARG001
     work = Work(tmp_path / "runs", seeds=1)
-    assert isinstance(work.observer, Silent)
+    assert isinstance(work.observer, SilentObserver)
     assert len(run(small_plan.read(tmp_path), work).in_order) == len(STAGES)
 
 
@@ -438,7 +438,7 @@ def test_interrupted_before_amid_and_after_every_stage_it_ends_with_the_same_num
 
 @pytest.mark.faults
 def test_killed_while_it_shares_the_work_it_leaves_the_rest_to_the_other_process(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "_PATIENCE", 0.05)
+    monkeypatch.setattr(running, "_POLL_SECONDS", 0.05)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     other = subprocess.Popen([sys.executable, small_plan.__file__, str(tmp_path)], env=environment)
     try:
@@ -491,7 +491,7 @@ def tuned(small, tmp_path_factory):
 
 
 def _tuning(found):
-    return next(stage for stage in found.in_order if stage.kind == "tuning")
+    return next(stage for stage in found.in_order if stage.name == "tuning")
 
 
 def test_tuning_comes_before_the_trainings_and_all_seeds_share_it(tuned):
@@ -503,7 +503,7 @@ def test_tuning_comes_before_the_trainings_and_all_seeds_share_it(tuned):
         "MSPRT-TANDEM, seed 1",
         "scores of MSPRT-TANDEM, seed 1",
     ]
-    assert [stage.kind for stage in found.in_order].count("tuning") == 1
+    assert [stage.name for stage in found.in_order].count("tuning") == 1
     folder = _tuning(found).folder(work.folder)
     assert {"best.toml", "record.json", "study.db"} <= {path.name for path in folder.iterdir()}
 

@@ -21,8 +21,8 @@ def _nothing(_folder):
     return {}
 
 
-def _stage(kind="training", label="a label", ingredients=None, needs=(), act=_nothing):
-    return Stage(kind, label, {"lr": 0.1, "data": {"set": "x"}} if ingredients is None else ingredients, needs, act)
+def _stage(name="training", label="a label", ingredients=None, needs=(), act=_nothing):
+    return Stage(name, label, {"lr": 0.1, "data": {"set": "x"}} if ingredients is None else ingredients, needs, act)
 
 
 def _done(stage, work):
@@ -39,7 +39,7 @@ def test_every_ingredient_and_every_need_is_in_the_digest():
     need, other = _stage(), _stage(ingredients={"lr": 0.2})
     family = [
         _stage(),
-        _stage(kind="scores"),
+        _stage(name="scores"),
         _stage(ingredients={"lr": 0.2, "data": {"set": "x"}}),
         _stage(ingredients={"lr": 0.1, "data": {"set": "y"}}),
         _stage(ingredients={"lr": 0.1}),

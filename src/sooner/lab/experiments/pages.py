@@ -8,18 +8,18 @@ import numpy as np
 from sooner.errors import InvalidArgument
 from sooner.lab.experiments.plan import Plan
 from sooner.lab.experiments.result import Result, curve_of
-from sooner.lab.experiments.run import Stages, Trial
+from sooner.lab.experiments.run import Stages
 from sooner.lab.experiments.significance import Significance
 from sooner.lab.statistics import p_values
 from sooner.report.comparison.contents import Comparison, Highlight, Line, Table, Trajectories
 from sooner.report.comparison.page import write_comparison
 
-_SHOWN = 12  # mean times in a table for people; the record has all of them
+_SHOWN = 12  # mean times in a printed table; the record has all of them
 
 
 @dataclass(frozen=True)
 class Pages:
-    """The page that was written, and its tables."""
+    """The path of the page, and its tables."""
 
     page: Path
     tables: tuple[Table, ...]
@@ -30,9 +30,13 @@ def write_pages(folder: Path, result: Result, stages: Stages, work: Path, signif
     if not result.outcomes:
         raise InvalidArgument("result", "of at least 1 trial", "none", "Run a model of the plan first.")
     plan = result.plan
-    tested = () if significance is None else (_p_table(significance),)
-    tables = (_errors(result), *_sampled(result), *tested)
-    about = {"plan": plan.name, "profile": plan.profile, "data": plan.data.set, **_minutes(result)}
+    tests = () if significance is None else (_p_table(significance),)
+    tables = (_error_table(result), *_sampled_tables(result), *tests)
+    about = {"plan": plan.name, "profile": plan.profile, "data": plan.data.set}
+    if result.encoder_minutes is not None:
+        about["minutes, encoder"] = f"{result.encoder_minutes:g}"
+    for name, outcomes in result.outcomes.items():
+        about[f"minutes of training, {name}"] = ", ".join(f"{outcome.training_minutes:g}" for outcome in outcomes)
     comparison = Comparison(
         plan.title,
         "Balanced error on the test set against the mean decision time, averaged over seeds. "
@@ -58,7 +62,7 @@ def _lines(result: Result) -> tuple[Line, ...]:
     for name, rows in result.published.items():
         times, errors, sem, _ = np.array(rows, dtype=np.float64).T
         lines.append(Line(name, "published", times, errors, trials=rows[0].trials, sem=sem))
-    # Last: the index of a name is its hue, and curves come first.
+    # These come last because the index of a name determines its colour.
     for name in result.outcomes:
         if (point := result.sampled(name)) is not None:
             times, errors, sem = np.array([[point.mean_time[0], *point.error]]).T
@@ -66,36 +70,33 @@ def _lines(result: Result) -> tuple[Line, ...]:
     return tuple(lines)
 
 
-def _errors(result: Result) -> Table:
+def _error_table(result: Result) -> Table:
     """Our error and the published error of every model."""
     times = result.plan.headline_times or _spread(result.plan.times)
     rows: list[tuple[str, ...]] = []
-    for name in (*result.outcomes, *(each for each in result.published if each not in result.outcomes)):
+    for name in (*result.outcomes, *(name for name in result.published if name not in result.outcomes)):
         ours = result.outcomes.get(name, ())
         if ours:
             rows.append((name, f"ours, {len(ours)}", *(_mean_text(result.mean(name, time)) for time in times)))
-        told = {row.mean_time: row.error for row in result.published.get(name, ())}
-        if told:
-            trials = result.published[name][0].trials
-            cells = (f"{told[time]:.2f}" if time in told else "" for time in times)
+        published = {row.mean_time: row for row in result.published.get(name, ())}
+        if published:
+            trials = next(iter(published.values())).trials
+            cells = (f"{published[time].error:.2f}" if time in published else "" for time in times)
             rows.append(("" if ours else name, f"published, {trials}", *cells))
     columns = ("model", "trials", *(f"{time:g}" for time in times))
     note = "Mean over seeds ± standard error, in percent, at the mean times above."
     return Table("Balanced error in percent at mean times", columns, tuple(rows), note)
 
 
-def _sampled(result: Result) -> tuple[Table, ...]:
-    """Results with sampled halting times and the published ones, which were sampled, too; empty if no model samples."""
+def _sampled_tables(result: Result) -> tuple[Table, ...]:
+    """Our results with sampled halting times beside the published ones, which were sampled too; empty without any."""
     rows: list[tuple[str, ...]] = []
     for name in result.outcomes:
-        found = result.sampled(name)
-        if found is None:
-            continue
-        rows.append(
-            (f"{name} (sampled)", f"ours, {found.trials}", _mean_text(found.mean_time), _mean_text(found.error))
-        )
-        for row in result.published.get(name, ()):
-            rows.append(("", f"published, {row.trials}", f"{row.mean_time:.2f}", f"{row.error:.2f}"))
+        if (means := result.sampled(name)) is not None:
+            cells = _mean_text(means.mean_time), _mean_text(means.error)
+            rows.append((f"{name} (sampled)", f"ours, {means.trials}", *cells))
+            for row in result.published.get(name, ()):
+                rows.append(("", f"published, {row.trials}", f"{row.mean_time:.2f}", f"{row.error:.2f}"))
     note = (
         "Halting times are sampled once per test series and trial. Mean over seeds ± standard error, error in percent."
     )
@@ -115,43 +116,26 @@ def _mean_text(mean: tuple[float, float] | None) -> str:
 
 
 def _p_table(significance: Significance) -> Table:
-    found = p_values(significance.pairs)
-    starred = found.starred()
-    columns = ("", *map(str, found.columns))
+    triangle = p_values(significance.pairs)
     rows = tuple(
-        (str(cell), *row, *[""] * (len(found.columns) - len(row)))
-        for cell, row in zip(found.rows, starred, strict=True)
+        (str(cell), *row, *[""] * (len(triangle.columns) - len(row)))
+        for cell, row in zip(triangle.rows, triangle.starred(), strict=True)
     )
     note = f"Asterisks: p < 0.05, 0.01, 0.001. {significance.at}"
-    return Table("p-values of the Tukey-Kramer test", columns, rows, note)
-
-
-def _minutes(result: Result) -> dict[str, str]:
-    spent = {
-        f"minutes of training, {name}": ", ".join(f"{outcome.training_minutes:g}" for outcome in outcomes)
-        for name, outcomes in result.outcomes.items()
-    }
-    return spent if result.encoder_minutes is None else {"minutes, encoder": f"{result.encoder_minutes:g}", **spent}
+    return Table("p-values of the Tukey-Kramer test", ("", *map(str, triangle.columns)), rows, note)
 
 
 def _trajectories(plan: Plan, stages: Stages, work: Path) -> tuple[Trajectories, ...]:
     """The first test series of each class, scored by the first trained model that uses MSPRT."""
-    trial = next(
-        (each for each in stages.trials if each.contender.rule == "msprt" and each.scores.outcome(work) is not None),
-        None,
-    )
+    trained = (trial for trial in stages.trials if trial.contender.rule == "msprt" and trial.scores.outcome(work))
+    trial = next(trained, None)
     if trial is None or not plan.trajectories:
         return ()
-    return _drawn(trial, plan, work)
-
-
-def _drawn(trial: Trial, plan: Plan, work: Path) -> tuple[Trajectories, ...]:
     curve, _, _, labels = curve_of(trial, work)
     scores = np.load(trial.scores.folder(work) / "scores.npy", mmap_mode="r")
-    told = plan.headline_times or plan.times
-    middle = told[len(told) // 2]
-    index = max(int(np.searchsorted(curve.mean_times, middle, side="right")) - 1, 0)
-    threshold = float(curve.thresholds[index])
+    times = plan.headline_times or plan.times
+    index = int(np.searchsorted(curve.mean_times, times[len(times) // 2], side="right")) - 1
+    threshold = float(curve.thresholds[max(index, 0)])
     _, firsts = np.unique(labels, return_index=True)
     return tuple(
         Trajectories(

@@ -1,4 +1,4 @@
-"""The published numbers: errors, p-values of the differences between models, and how much was tuned and trained.
+"""The published numbers: errors, and p-values of the differences between models.
 
 Errors are in percent, at mean hitting times, with standard errors and numbers of trials.
 
@@ -7,10 +7,7 @@ ICML 2021.
 """
 
 import csv
-import tomllib
-from collections.abc import Mapping
 from importlib.resources import files
-from types import MappingProxyType
 from typing import NamedTuple
 
 from sooner.errors import UnknownName
@@ -42,71 +39,38 @@ class PublishedP(NamedTuple):
     stars: str
 
 
-class PublishedSearch(NamedTuple):
-    """How much a model was tuned and trained.
-
-    Args:
-        tuning_trials: trainings that looked for the best settings.
-        trials: trainings with the best settings, one for each seed. None if the paper does not say how many.
-        grid: the values of each setting. Empty if they are the `search` of a plan.
-    """
-
-    tuning_trials: int
-    trials: int | None = None
-    grid: Mapping[str, tuple[str | float, ...]] = MappingProxyType({})
-
-
 def published(name: str) -> dict[str, tuple[PublishedRow, ...]]:
     """The rows of each model in the table of that name, by ascending mean time.
 
     >>> published("sat_nmnist_h")["MSPRT-TANDEM"][0]
     PublishedRow(mean_time=2.0, error=44.172, sem=0.046, trials=300)
     """
-    found: dict[str, list[PublishedRow]] = {}
-    for row in _read("published", name, [each for each in _stems() if not each.startswith(_P_VALUES)]):
+    models: dict[str, list[PublishedRow]] = {}
+    for row in _read("published", name, [table for table in _tables() if not table.startswith(_P_VALUES)]):
         time, error, sem = (float(row[key]) for key in ("mean_hitting_time", "error_percent", "sem_percent"))
-        found.setdefault(row["model"], []).append(PublishedRow(time, error, sem, int(row["trials"])))
-    return {model: tuple(sorted(rows)) for model, rows in found.items()}
+        models.setdefault(row["model"], []).append(PublishedRow(time, error, sem, int(row["trials"])))
+    return {model: tuple(sorted(rows)) for model, rows in models.items()}
 
 
 def published_p_values(name: str) -> tuple[PublishedP, ...]:
     """The entries of the table of p-values of that experiment, row by row: every pair of cells once.
 
-    "EARLIEST" is another model in each phase: the penalty whose mean time is nearest to that phase.
+    "EARLIEST" has another penalty in each phase: the one whose mean time is nearest to that phase.
 
     >>> entry = published_p_values("sat_hmdb51")[4]
     >>> str(entry.row), str(entry.column), entry.p, entry.stars
     ('NP test, late', 'MSPRT-TANDEM, late', 0.2, '')
     """
-    known = [each.removeprefix(_P_VALUES) for each in _stems() if each.startswith(_P_VALUES)]
+    known = [table.removeprefix(_P_VALUES) for table in _tables() if table.startswith(_P_VALUES)]
     entries = []
     for entry in _read("published_p_values", name, known, _P_VALUES):
-        row, column = (AnovaCell(entry[f"{at}_model"], entry[f"{at}_phase"] or None) for at in ("row", "column"))
+        row, column = (AnovaCell(entry[f"{axis}_model"], entry[f"{axis}_phase"] or None) for axis in ("row", "column"))
         entries.append(PublishedP(row, column, float(entry["p"]), entry["stars"]))
     return tuple(entries)
 
 
-def published_searches() -> dict[str, dict[str, PublishedSearch]]:
-    """The search of each model in each experiment; that of an experiment's encoder, where it was tuned, is "encoder".
-
-    An experiment has the name of its error table or, without one, of its plan.
-
-    >>> published_searches()["sat_nmnist_h"]["EARLIEST 1e2"].trials
-    45
-    """
-    tables = tomllib.loads(_TABLES.joinpath("searches.toml").read_text(encoding="utf-8"))
-    return {name: {model: _search(**search) for model, search in models.items()} for name, models in tables.items()}
-
-
-def _search(
-    tuning_trials: int, trials: int | None = None, grid: Mapping[str, list[str | float]] | None = None
-) -> PublishedSearch:
-    values = {key: tuple(values) for key, values in (grid or {}).items()}
-    return PublishedSearch(tuning_trials, trials, MappingProxyType(values))
-
-
-def _stems() -> list[str]:
-    return sorted(each.name.removesuffix(".csv") for each in _TABLES.iterdir() if each.name.endswith(".csv"))
+def _tables() -> list[str]:
+    return sorted(file.name.removesuffix(".csv") for file in _TABLES.iterdir() if file.name.endswith(".csv"))
 
 
 def _read(argument: str, name: str, known: list[str], prefix: str = "") -> list[dict[str, str]]:

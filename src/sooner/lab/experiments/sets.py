@@ -51,18 +51,18 @@ class Sets:
 
     @property
     def classes(self) -> int:
-        """K."""
+        """Number of classes."""
         return DIGITS if self.plan.set in FRAMES else len(self._clips("train").classes)
 
     @property
     def identity(self) -> Mapping[str, Any]:
         """The inputs that the series depend on, for the hash of a stage."""
-        clips = {} if self.plan.set in FRAMES else {str(split): self._about(split) for split in SPLITS}
-        # The view is in the name of the features' folder, which `clips` holds.
+        clips = {} if self.plan.set in FRAMES else {str(split): self._clip_names(split) for split in SPLITS}
+        # The view is in the name of the features' folder, which is among the clip names.
         plan = {key: value for key, value in asdict(self.plan).items() if key != "view"}
         if self.validation == "all":
             return {**plan, **clips}
-        # The first of all are those of a plan that takes no others, unless classes are thinned out in between.
+        # With equal frequencies these are the series of a plan with that many validation series.
         key = "validation" if self.plan.frequencies == "equal" else "validated"
         return {**plan, **clips, key: self.validation}
 
@@ -72,49 +72,49 @@ class Sets:
 
     def frames(self, split: Split, *, masks: str, seed: int) -> Source:
         """The frames of a split; with masks "redrawn", the masks differ for each epoch and seed."""
+        limit = None if split != "validation" or self.validation == "all" else int(self.validation)
         if self.plan.set not in FRAMES:
-            return self._video_features(split)
-        part = getattr(_digits(), split)
-        # Cut after the classes are thinned out: the first series of what others see.
-        rows = _kept(part.labels, self.plan, split)[: self._limit(split)]
-        made = Nmnist(
-            part.images[rows],
-            part.labels[rows],
+            return self._video_features(split, limit)
+        digits = getattr(_digits(), split)
+        # The limit comes after the thinning of the classes: it keeps the first series of the unlimited set.
+        rows = _rows_of_plan(digits.labels, self.plan, split)[:limit]
+        redrawn = masks == "redrawn"
+        series = Nmnist(
+            digits.images[rows],
+            digits.labels[rows],
             kind=self.plan.set,  # type: ignore[arg-type]
             split=split,
-            seed=seed if masks == "redrawn" else 0,
+            seed=seed if redrawn else 0,
         )
 
         def draw(rows: Tensor, epoch: int) -> Tensor:
-            return made.batch(rows, epoch if masks == "redrawn" else 0).observations
+            return series.batch(rows, epoch if redrawn else 0).observations
 
-        return Drawn(made.labels, (made.time, SIDE, SIDE), draw)
+        return Drawn(series.labels, (series.time, SIDE, SIDE), draw)
 
-    def _video_features(self, split: Split) -> Series:
+    def _video_features(self, split: Split, limit: int | None) -> Series:
         clips = self._clips(split)
         self.work.mkdir(parents=True, exist_ok=True)
-        digest = hashlib.sha256(json.dumps(self._about(split)).encode()).hexdigest()[:16]
+        digest = hashlib.sha256(json.dumps(self._clip_names(split)).encode()).hexdigest()[:16]
         path = self.work / f"{split}-{digest}.npy"
         series = clips.series_of_file(path) if path.exists() else clips.series_in_file(path)
-        count = len(series) if getattr(self.plan, split) == "all" else int(getattr(self.plan, split))
-        return series.head(min(count, self._limit(split) or count))
-
-    def _limit(self, split: Split) -> int | None:
-        return None if split != "validation" or self.validation == "all" else int(self.validation)
+        asked = getattr(self.plan, split)
+        count = len(series) if asked == "all" else int(asked)
+        return series.head(min(count, limit or count))
 
     def _clips(self, split: Split) -> video.Clips:
         if self.videos is None:
             remedy = "Make them with `sooner data features`, then name their folder and that of the split files."
             raise InvalidArgument("features", f"the features of {self.plan.set}", "nothing", remedy)
-        kind: Any = self.plan.set
+        name: Any = self.plan.set
         view = None if self.plan.view == "any" else video.view_named(self.plan.view)
-        loaded = video.load(kind, splits=self.videos.splits, features=self.videos.features, view=view)
+        loaded = video.load(name, splits=self.videos.splits, features=self.videos.features, view=view)
         clips: video.Clips = getattr(loaded, split)
         return clips
 
-    def _about(self, split: Split) -> list[Any]:
+    def _clip_names(self, split: Split) -> list[Any]:
         clips = self._clips(split)
-        return [clips.features.folder.name, len(clips), [each.name for each in clips.videos]]
+        return [clips.features.folder.name, len(clips), [clip.name for clip in clips.videos]]
 
 
 @lru_cache(maxsize=1)
@@ -122,19 +122,14 @@ def _digits() -> mnist.Mnist:
     return mnist.load()
 
 
-def _kept(labels: Tensor, plan: DataPlan, split: Split) -> Tensor:
+def _rows_of_plan(labels: Tensor, plan: DataPlan, split: Split) -> Tensor:
     """The rows of the series that a plan uses; the test set keeps its own frequencies."""
     asked = getattr(plan, split)
     rows = torch.arange(len(labels) if asked == "all" else min(int(asked), len(labels)))
     if plan.frequencies == "equal" or split == "test":
         return rows
-    shares = RAREST ** (np.arange(DIGITS) / (DIGITS - 1))
-    kept = [
-        rows_of_class[: max(1, round(len(rows_of_class) * share))]
-        for rows_of_class, share in zip(_by_class(labels[rows]), shares, strict=True)
-    ]
+    kept = []
+    for k, share in enumerate(RAREST ** (np.arange(DIGITS) / (DIGITS - 1))):
+        rows_of_class = (labels[rows] == k).nonzero()[:, 0]
+        kept.append(rows_of_class[: max(1, round(len(rows_of_class) * share))])
     return rows[torch.cat(kept).sort().values]
-
-
-def _by_class(labels: Tensor) -> list[Tensor]:
-    return [(labels == k).nonzero()[:, 0] for k in range(DIGITS)]

@@ -17,7 +17,7 @@ from typing import Any
 from sooner.storage import locked, write_whole
 
 FORMAT = 2
-"""Part of every hash; increased when a change of the code invalidates old stages.
+"""Included in every hash; increased when a change of the code invalidates old stages.
 
 2: weight decay independent of the learning rate, RMSprop with Keras's constants, Nesterov momentum, costs of single classes,
 EARLIEST with exploration.
@@ -29,7 +29,7 @@ class Stage:
     """A step of an experiment.
 
     Args:
-        kind: the type of the stage, one word.
+        name: the name of the step, one word.
         label: the label for progress messages.
         ingredients: the inputs that its result depends on, as JSON types.
         needs: the stages that it depends on.
@@ -37,7 +37,7 @@ class Stage:
             `done.json`.
     """
 
-    kind: str
+    name: str
     label: str
     ingredients: Mapping[str, Any]
     needs: tuple["Stage", ...]
@@ -46,28 +46,31 @@ class Stage:
     @property
     def digest(self) -> str:
         """The hash of all inputs."""
-        told = [FORMAT, self.kind, self.ingredients, [stage.digest for stage in self.needs]]
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+        inputs = [FORMAT, self.name, self.ingredients, [stage.digest for stage in self.needs]]
+        return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
 
     def folder(self, work: Path) -> Path:
         """The folder of the stage."""
-        return work / f"{self.kind}-{self.digest}"
+        return work / f"{self.name}-{self.digest}"
 
-    def outcome(self, work: Path) -> Mapping[str, Any] | None:
-        """The content of `done.json`, or None if the stage is not finished."""
+    def outcome(self, work: Path) -> Any:
+        """The content of `done.json`, a dict, or None if the stage is not finished."""
         path = self.folder(work) / "done.json"
-        if not path.exists():
-            return None
-        found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return found
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
     def perform(self, work: Path) -> None:
         """Run the stage; the seconds of all attempts are added up."""
         folder = self.folder(work)
         (folder / "ingredients.json").write_text(json.dumps(self.ingredients, indent=2), encoding="utf-8")
-        with _stopwatch(folder / "seconds") as seconds:
-            left = self.act(folder)
-        done = {**left, "label": self.label, "seconds": round(seconds(), 1)}
+        path = folder / "seconds"
+        before = float(path.read_text()) if path.exists() else 0.0
+        started = time.monotonic()
+        try:
+            outcome = self.act(folder)
+        finally:
+            seconds = before + time.monotonic() - started
+            write_whole(path, f"{seconds}\n")
+        done = {**outcome, "label": self.label, "seconds": round(seconds, 1)}
         write_whole(folder / "done.json", json.dumps(done, indent=2) + "\n")
 
 
@@ -77,17 +80,3 @@ def taken(folder: Path) -> Iterator[bool]:
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / "lock", timeout=0) as mine:
         yield mine
-
-
-@contextmanager
-def _stopwatch(path: Path) -> Iterator[Callable[[], float]]:
-    before = float(path.read_text()) if path.exists() else 0.0
-    began = time.monotonic()
-
-    def seconds() -> float:
-        return before + time.monotonic() - began
-
-    try:
-        yield seconds
-    finally:
-        write_whole(path, f"{seconds()}\n")

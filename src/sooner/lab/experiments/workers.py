@@ -1,14 +1,12 @@
-"""A plan run by workers of a Ray cluster that share its stages, as several terminals on one machine would."""
+"""A plan run by workers of a Ray cluster, which share its stages as several processes on one machine do."""
 
 from dataclasses import replace
-from pathlib import Path
 
 from sooner.engines.ray.cluster import connected
 from sooner.engines.ray.workers import share_out
 from sooner.errors import InvalidArgument, WorkersLost
 from sooner.lab.experiments.plan import Plan
-from sooner.lab.experiments.run import Silent, Stages, Work, run, wanted_of
-from sooner.lab.experiments.stages import Stage
+from sooner.lab.experiments.run import SilentObserver, Stages, Work, run, wanted_of
 
 
 def run_together(plan: Plan, work: Work, workers: int | None = None) -> Stages:
@@ -21,16 +19,23 @@ def run_together(plan: Plan, work: Work, workers: int | None = None) -> Stages:
         workers: number of concurrent stages; by default one per core of the cluster.
     """
     trained = (*plan.contenders, *([plan.encoder] if plan.encoder else []))
-    if any(each.settings.training.engine != "local" for each in trained):
+    if any(contender.settings.training.engine != "local" for contender in trained):
         remedy = "Its trainings use workers themselves: run it without --engine."
         raise InvalidArgument("engine", "'local' for this plan", "'ray'", remedy)
     work = replace(work, folder=work.folder.resolve())
     stages, wanted = wanted_of(plan, work)
+    unfinished = [stage for stage in wanted if stage.outcome(work.folder) is None]
+
+    def report_finished() -> None:
+        for stage in [stage for stage in unfinished if stage.outcome(work.folder) is not None]:
+            unfinished.remove(stage)
+            work.observer.stage(f"{stage.label}, done", len(wanted) - len(unfinished), len(wanted), None)
+
     with connected(cpus=workers) as ray:
-        many = max(1, int(ray.cluster_resources().get("CPU", 0))) if workers is None else workers
+        count = max(1, int(ray.cluster_resources().get("CPU", 0))) if workers is None else workers
         work.folder.mkdir(parents=True, exist_ok=True)
-        task = plan, replace(work, verbose=False, observer=Silent())
-        share_out(_work, task, many, meanwhile=_StageLog(wanted, work).tell)
+        task = plan, replace(work, verbose=False, observer=SilentObserver())
+        share_out(_work, task, count, meanwhile=report_finished)
     if any(stage.outcome(work.folder) is None for stage in wanted):
         raise WorkersLost("The plan", f"Finished stages are in {work.folder}; the same call resumes from there.")
     return stages
@@ -38,26 +43,8 @@ def run_together(plan: Plan, work: Work, workers: int | None = None) -> Stages:
 
 def _work(task: tuple[Plan, Work], worker: int) -> None:
     plan, work = task
-    _refuse_elsewhere(work.folder, worker)
-    run(plan, work)
-
-
-def _refuse_elsewhere(folder: Path, worker: int) -> None:
-    if not folder.is_dir():
-        got = f"{folder}, which worker {worker} does not see"
+    if not work.folder.is_dir():
+        got = f"{work.folder}, which worker {worker} does not see"
         remedy = "Name a folder on such a disk."
         raise InvalidArgument("work", "on a disk that all machines of the cluster share", got, remedy)
-
-
-class _StageLog:
-    """Calls the observer for every stage that the workers have finished."""
-
-    def __init__(self, wanted: list[Stage], work: Work) -> None:
-        self._wanted, self._work = wanted, work
-        self._open = [stage for stage in wanted if stage.outcome(work.folder) is None]
-
-    def tell(self) -> None:
-        for stage in [stage for stage in self._open if stage.outcome(self._work.folder) is not None]:
-            self._open.remove(stage)
-            number = len(self._wanted) - len(self._open)
-            self._work.observer.stage(f"{stage.label}, done", number, len(self._wanted), None)
+    run(plan, work)
