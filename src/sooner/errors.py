@@ -23,6 +23,12 @@ def _received(kind: type[SoonerError], args: tuple[object, ...], about: dict[str
     return error
 
 
+def short_reason(error: BaseException) -> str:
+    """The message of an error in one line of at most 160 characters; its type if there is no message."""
+    message = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    return message if len(message) <= 160 else f"{message[:157]}..."
+
+
 def _in_a_line(text: str) -> str:
     """The text as a terminal can print it, in one line, whatever stands in the files and arrays that it quotes."""
     printable = text.encode(errors="backslashreplace").decode()

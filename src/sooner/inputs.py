@@ -1,7 +1,6 @@
-"""The door: what comes in from outside becomes a checked tensor, or one clear sentence.
+"""Checks of users' input: every function returns a checked value, or raises an error of one sentence.
 
-Every function takes what a user gave and returns what the code behind it may rely on. Padding beyond a series' own
-length is never looked at, so it may hold anything.
+Padding beyond the length of a series is never checked, so it may contain anything.
 """
 
 import math
@@ -21,36 +20,34 @@ _LOGIT_AXES = "(batch, window, position, classes)"
 
 
 def as_tensor(value: ArrayLike, *, name: str) -> Tensor:
-    """A numeric tensor; a tensor comes back as it is, with its gradient and its device."""
+    """A numeric tensor; a tensor is returned unchanged, with its gradient and its device."""
     if isinstance(value, Tensor):
         if value.layout != torch.strided or value.device.type == "meta":
             got = "one without values" if value.device.type == "meta" else f"layout {value.layout}"
             raise InvalidArgument(name, "a dense tensor", got, "Convert it first: tensor.to_dense().")
         return value
     _refuse_masked(value, name=name)
-    if isinstance(value, list | tuple) and value and all(isinstance(part, Tensor) for part in value):
-        value = np.stack([part.detach().cpu().numpy() for part in value if isinstance(part, Tensor)])
+    if isinstance(value, list | tuple) and value and all(isinstance(row, Tensor) for row in value):
+        value = np.stack([row.detach().cpu().numpy() for row in value if isinstance(row, Tensor)])
     try:
-        # A copy where torch could not read the memory as it lies: reversed, foreign byte order, or not to be written.
+        # A copy if torch cannot use the memory: reversed, of another byte order, or read-only.
         array = np.asarray(value)
         array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=not array.flags.writeable))
         return torch.as_tensor(array.reshape(np.shape(value)))
     except (TypeError, ValueError, RuntimeError):
-        raise InvalidArgument(
-            name,
+        expected, remedy = (
             "an array of numbers, all rows of one length",
-            f"a {type(value).__name__}",
             "Pass a torch tensor or a NumPy array of a numeric type.",
-        ) from None
+        )
+        raise InvalidArgument(name, expected, f"a {type(value).__name__}", remedy) from None
 
 
 def as_real_tensor(value: ArrayLike, *, name: str) -> Tensor:
     """As `as_tensor`, of real numbers."""
     tensor = as_tensor(value, name=name)
     if tensor.is_complex():
-        raise InvalidArgument(
-            name, "of real numbers", f"dtype {tensor.dtype}", "Take the real part, or its absolute value."
-        )
+        remedy = "Take the real part, or its absolute value."
+        raise InvalidArgument(name, "of real numbers", f"dtype {tensor.dtype}", remedy)
     return tensor
 
 
@@ -60,7 +57,7 @@ def as_entries(value: object, *, name: str) -> npt.NDArray[Any]:
     try:
         if isinstance(value, Tensor):
             tensor = as_tensor(value, name=name).detach().cpu()
-            return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # which NumPy does not know
+            return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # NumPy has no bfloat16
         return np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
         if isinstance(error, InvalidArgument):
@@ -70,7 +67,7 @@ def as_entries(value: object, *, name: str) -> npt.NDArray[Any]:
 
 
 def _refuse_masked(value: object, *, name: str) -> None:
-    """NumPy would take what lies under a mask for values."""
+    """Refuse masked entries: NumPy would read the values under the mask."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise InvalidArgument(name, "an array without masked entries", "some", "Fill them in: array.filled(np.nan).")
 
@@ -79,56 +76,36 @@ def _as_float_axes(value: ArrayLike, axes: str, *, name: str) -> Tensor:
     tensor = as_tensor(value, name=name)
     rank = axes.count(",") + 1
     if tensor.ndim != rank:
-        raise InvalidArgument(
-            name,
-            f"of shape {axes}",
-            f"shape {tuple(tensor.shape)}",
-            f"It needs {rank} axes; add or drop one of length 1.",
-        )
+        remedy = f"It needs {rank} axes; add or drop one of length 1."
+        raise InvalidArgument(name, f"of shape {axes}", f"shape {tuple(tensor.shape)}", remedy)
     if tensor.is_complex() or tensor.dtype == torch.bool:
         raise InvalidArgument(name, "of real numbers", f"dtype {tensor.dtype}", "Convert it to float32 or float64.")
     if tensor.shape[-1] < 2:
-        raise InvalidArgument(
-            name,
-            f"of shape {axes} with at least 2 classes",
-            f"{tensor.shape[-1]} class(es)",
-            "With one class there is nothing to decide.",
-        )
+        expected, remedy = f"of shape {axes} with at least 2 classes", "With one class there is nothing to decide."
+        raise InvalidArgument(name, expected, f"{tensor.shape[-1]} class(es)", remedy)
     if 0 in tensor.shape[1:]:
-        raise InvalidArgument(
-            name, f"of shape {axes} with at least 1 observation", f"shape {tuple(tensor.shape)}", "Drop empty series."
-        )
+        expected = f"of shape {axes} with at least 1 observation"
+        raise InvalidArgument(name, expected, f"shape {tuple(tensor.shape)}", "Drop empty series.")
     return tensor if tensor.is_floating_point() else tensor.double()
 
 
-def as_scores(value: ArrayLike) -> Scores:
-    """Scores of shape (batch, time, classes); not yet known to be finite (see `with_lengths`)."""
-    tensor = _as_float_axes(value, _SCORE_AXES, name="scores")
-    return tensor.float() if tensor.dtype == torch.bfloat16 else tensor  # which NumPy does not know
-
-
 def as_logits(value: ArrayLike) -> WindowLogits:
-    """Finite-or-not logits of shape (batch, window, position, classes)."""
+    """Logits of shape (batch, window, position, classes), which may not be finite."""
     return _as_float_axes(value, _LOGIT_AXES, name="logits")
 
 
 def refuse_empty(tensor: Tensor, *, name: str) -> None:
-    """A mean over no series has no value."""
+    """Refuse an empty batch: a mean over no series has no value."""
     if len(tensor) == 0:
-        raise InvalidArgument(
-            name, "a batch of at least 1 series", "an empty batch", "Skip empty batches before the call."
-        )
+        remedy = "Skip empty batches before the call."
+        raise InvalidArgument(name, "a batch of at least 1 series", "an empty batch", remedy)
 
 
 def _as_integers(value: ArrayLike, like: Tensor, *, name: str, what: str) -> Tensor:
     tensor = as_tensor(value, name=name)
     if tensor.shape != (len(like),):
-        raise InvalidArgument(
-            name,
-            f"of shape (batch,) = ({len(like)},)",
-            f"shape {tuple(tensor.shape)}",
-            f"Give one {what} for each series.",
-        )
+        expected, remedy = f"of shape (batch,) = ({len(like)},)", f"Give one {what} for each series."
+        raise InvalidArgument(name, expected, f"shape {tuple(tensor.shape)}", remedy)
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
         raise InvalidArgument(name, "whole numbers", f"dtype {tensor.dtype}", "Convert them to int64.")
     return tensor.to(device=like.device, dtype=torch.int64)
@@ -142,7 +119,7 @@ def _refuse_outside(values: Tensor, low: int, high: int, *, name: str, remedy: s
 
 
 def as_labels(value: ArrayLike, scores: Tensor, *, classes: int | None = None) -> Labels:
-    """One class index for each row of `scores`, in 0..K-1; K is the size of their last axis unless `classes` says it."""
+    """One class index for each row of `scores`, in 0..K-1; K is `classes`, by default the size of the last axis."""
     labels = _as_integers(value, scores, name="labels", what="class index")
     classes = scores.shape[-1] if classes is None else classes
     remedy = f"The scores have {classes} classes, counted from 0."
@@ -151,7 +128,7 @@ def as_labels(value: ArrayLike, scores: Tensor, *, classes: int | None = None) -
 
 
 def as_lengths(value: ArrayLike | None, scores: Tensor, *, time: int) -> Lengths:
-    """One length for each row of `scores`, in 1..time; without lengths, every series is full."""
+    """One length for each row of `scores`, in 1..time; by default `time` for every series."""
     if value is None:
         return torch.full((len(scores),), time, device=scores.device)
     lengths = _as_integers(value, scores, name="lengths", what="length")
@@ -160,20 +137,39 @@ def as_lengths(value: ArrayLike | None, scores: Tensor, *, time: int) -> Lengths
     return lengths
 
 
+def as_indices(value: ArrayLike, size: int, *, what: str) -> IntArray:
+    """At least one index in 0..size-1; `what` names the indexed items in errors."""
+    indices = as_tensor(value, name="indices").detach().cpu().numpy()
+    if indices.ndim != 1 or not len(indices) or indices.dtype.kind not in "iu":
+        got, remedy = f"shape {indices.shape}, dtype {indices.dtype}", "Turn a mask into indices: np.flatnonzero(mask)."
+        raise InvalidArgument("indices", "at least 1 whole number", got, remedy)
+    outside = np.flatnonzero((indices < 0) | (indices >= size))
+    if len(outside):
+        got = f"{indices[outside[0]]} at index {outside[0]}"
+        raise InvalidArgument("indices", f"in 0..{size - 1}", got, f"There are {size} {what}.")
+    return indices.astype(np.int64)
+
+
+def as_codes(names: npt.NDArray[Any], *, name: str) -> tuple[npt.NDArray[Any], IntArray]:
+    """The different names, sorted, and the index of each entry among them."""
+    try:
+        return np.unique(names, return_inverse=True)
+    except TypeError:
+        types = sorted({type(entry).__name__ for entry in names.tolist()})
+        raise InvalidArgument(name, "of one type", " and ".join(types), "Turn them all into text.") from None
+
+
 def as_groups(groups: Any, series: int) -> IntArray:
     """(series,): the group of each series as a number from 0, from names of any one type."""
     names = as_entries(groups, name="groups")
     if names.shape != (series,):
         remedy = "Give one group for each series, for example the person or the machine it comes from."
         raise InvalidArgument("groups", f"of shape ({series},)", f"shape {names.shape}", remedy)
-    try:
-        return np.unique(names, return_inverse=True)[1]
-    except TypeError:
-        raise InvalidArgument("groups", "of one type", "several", "Turn them into text.") from None
+    return as_codes(names, name="groups")[1]
 
 
 def running(lengths: Lengths, time: int) -> Tensor:
-    """(batch, time): True where the series still runs."""
+    """(batch, time): True up to the length of each series."""
     return torch.arange(time, device=lengths.device) < lengths[:, None]
 
 
@@ -186,8 +182,8 @@ def running_windows(lengths: Lengths, windows: int, positions: int) -> Tensor:
 
 
 def refuse_nonfinite(tensor: Tensor, live: Tensor | None = None, *, name: str) -> None:
-    """Every number of the last axis is finite, at least where `live` is True."""
-    # The sum is sixty times cheaper than looking at every entry; it is finite only if all of them are.
+    """Refuse numbers that are not finite where `live` is True, by default everywhere."""
+    # The sum is sixty times cheaper than a test of every entry; it is finite only if all entries are.
     if torch.compiler.is_compiling() or math.isfinite(float(tensor.detach().sum())):
         return
     bad = ~torch.isfinite(tensor.detach()).all(dim=-1)
@@ -196,37 +192,33 @@ def refuse_nonfinite(tensor: Tensor, live: Tensor | None = None, *, name: str) -
         where = bad.nonzero()[0]
         value = tensor[tuple(where)].detach()
         value = value[~torch.isfinite(value)][0]
-        place = ", ".join(
-            f"{axis} {index}" for axis, index in zip(("series", "time", "position"), where.tolist(), strict=False)
-        )
-        raise InvalidArgument(
-            name,
-            "finite",
-            f"{float(value)} at {place} (counted from 0)",
-            "Check it for a missing value, an overflow or a diverged training.",
-        )
+        axes = zip(("series", "time", "position"), where.tolist(), strict=False)
+        got = f"{float(value)} at {', '.join(f'{axis} {index}' for axis, index in axes)} (counted from 0)"
+        remedy = "Check it for a missing value, an overflow or a diverged training."
+        raise InvalidArgument(name, "finite", got, remedy)
 
 
 def without_padding(tensor: Tensor, live: Tensor, *, name: str) -> Tensor:
-    """`tensor` with zeros where `live` is False, so that no padding reaches a value or a gradient; finite elsewhere."""
+    """`tensor` with zeros where `live` is False, so that padding affects no value and no gradient; finite elsewhere."""
     refuse_nonfinite(tensor, live, name=name)
     return zero_beyond(tensor, live)
 
 
 def zero_beyond(tensor: Tensor, live: Tensor) -> Tensor:
-    """`tensor` with zeros where `live` is False, whatever stood there."""
+    """`tensor` with zeros where `live` is False."""
     return tensor if bool(live.all()) else torch.where(live[..., None], tensor, 0.0)
 
 
 def with_lengths(scores: ArrayLike, lengths: ArrayLike | None) -> tuple[Scores, Lengths]:
-    """Scores and lengths, checked; whatever lies beyond a series' own length is zero."""
-    tensor = as_scores(scores)
+    """Scores and lengths, checked; the scores are zero beyond each length."""
+    tensor = _as_float_axes(scores, _SCORE_AXES, name="scores")
+    tensor = tensor.float() if tensor.dtype == torch.bfloat16 else tensor  # NumPy has no bfloat16
     checked = as_lengths(lengths, tensor, time=tensor.shape[1])
     return without_padding(tensor, running(checked, tensor.shape[1]), name="scores"), checked
 
 
 def as_halting(value: ArrayLike | None, scores: Scores, lengths: Lengths) -> Statistic | None:
-    """A model's own halting probabilities beside checked scores, where it has some; zero beyond each length."""
+    """Halting probabilities of a model that has them, for checked scores; zero beyond each length."""
     if value is None:
         return None
     tensor, remedy = as_real_tensor(value, name="halting"), "It is a halting probability for each series and time."
@@ -242,10 +234,10 @@ def as_halting(value: ArrayLike | None, scores: Scores, lengths: Lengths) -> Sta
 
 
 def as_number(value: object, *, name: str, low: float, high: float = math.inf, remedy: str) -> float:
-    """A number in low..high, ends included; infinity only where `high` is infinite."""
+    """A number in low..high, both included; infinity only if `high` is infinite."""
     try:
         if getattr(value, "ndim", 0):
-            raise TypeError  # an array of one number still has axes
+            raise TypeError  # float() would accept an array of one number
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         raise InvalidArgument(name, "a number", repr(value), remedy) from None
@@ -275,12 +267,12 @@ def as_between(value: object, *, name: str, low: float, high: float, remedy: str
 
 
 def as_seed(value: object) -> int:
-    """A seed that torch's generators take."""
+    """A seed for torch's generators."""
     return as_whole(value, name="seed", low=0, remedy="It is a whole number; the same one gives the same draws.")
 
 
 def as_whole(value: object, *, name: str, low: int, remedy: str) -> int:
-    """A whole number of at least `low` that a tensor can hold."""
+    """A whole number of at least `low` that fits into int64."""
     if isinstance(value, int) and value >= low:
         number = int(value)  # beyond 2**53 a float would round it
     else:
@@ -312,7 +304,7 @@ def as_nonnegative(value: ArrayLike, shape: Sequence[int], *, name: str, remedy:
 
 
 def as_weights(value: ArrayLike, series: int, *, name: str) -> FloatArray:
-    """(series,): finite, at least 0, some above; how much each series counts."""
+    """(series,): finite weights of at least 0, not all of them 0."""
     array = as_nonnegative(value, (series,), name=name, remedy="A weight says how much a series counts.")
     if not np.isfinite(array).all() or not array.any():
         worst = array[~np.isfinite(array)][:1].tolist() or "a weight of zero for all"

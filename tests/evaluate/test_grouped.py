@@ -177,7 +177,7 @@ def test_times_forced_decisions_and_classes_have_limits_by_group_too():
     ("groups", "message"),
     [
         ([0, 1], r"`groups` must be of shape \(3,\), got shape \(2,\)"),
-        (np.array([1, "a", 2], dtype=object), r"`groups` must be of one type, got several"),
+        (np.array([1, "a", 2], dtype=object), r"`groups` must be of one type, got int and str"),
     ],
 )
 def test_groups_that_cannot_be_are_refused(groups, message):

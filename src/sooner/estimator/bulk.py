@@ -220,7 +220,7 @@ def _planned(
 ) -> TablePlan:
     """The shards of the table, none of whose files is the one to write."""
     named, gaps = columns_for(classifier, columns)
-    plan = TablePlan.in_shards(source, named, missing=classifier.missing, gaps=gaps, least=least)
+    plan = TablePlan.in_shards(source, named, missing=classifier.missing, gaps=gaps, shard_rows=least)
     if target.resolve() in {Path(rows.file).resolve() for rows in plan.ranges}:
         raise InvalidArgument("out", "another file than those of the table", str(target), "Name a new one.")
     return plan

@@ -1,4 +1,4 @@
-"""Checks on what users bring as arrays: what comes out is one tensor that is finite everywhere, and names of any type."""
+"""Checks on users' arrays: observations become one tensor that is finite everywhere, names become arrays of any type."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from sooner.errors import InvalidArgument, UnknownName
-from sooner.inputs import as_entries, as_lengths, as_tensor, refuse_empty, running
-from sooner.types import ArrayLike, IntArray, Labels, Lengths, Observations
+from sooner.inputs import as_codes, as_entries, as_lengths, as_tensor, refuse_empty, running
+from sooner.types import ArrayLike, Labels, Lengths, Observations
 
 Missing: TypeAlias = Literal["refuse", "mask"]
 Names: TypeAlias = npt.NDArray[Any]
@@ -20,7 +20,7 @@ Names: TypeAlias = npt.NDArray[Any]
 def read_aeon(X: Any, *, missing: Missing = "refuse") -> tuple[Observations, Lengths]:  # noqa: N803
     """Observations (n_cases, time, channels) and lengths from aeon's layout."""
     if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype == object):
-        observations, lengths = _stacked([_as_case(case, index) for index, case in enumerate(X)])
+        observations, lengths = _stacked([_as_case(case, f"X[{index}]") for index, case in enumerate(X)])
     else:
         tensor = as_tensor(X, name="X")
         if tensor.ndim not in (2, 3):
@@ -30,7 +30,7 @@ def read_aeon(X: Any, *, missing: Missing = "refuse") -> tuple[Observations, Len
         tensor = tensor[:, None] if tensor.ndim == 2 else tensor
         observations = _as_observations(tensor.transpose(1, 2).contiguous(), name="X")
         lengths = as_lengths(None, observations, time=observations.shape[1])
-    return _treated(observations, lengths, missing, name="X"), lengths
+    return _without_missing(observations, lengths, missing, name="X"), lengths
 
 
 def read_arrays(
@@ -40,11 +40,11 @@ def read_arrays(
     tensor = as_tensor(observations, name="observations")
     tensor = _as_observations(tensor[..., None] if tensor.ndim == 2 else tensor, name="observations")
     checked = as_lengths(lengths, tensor, time=tensor.shape[1])
-    return _treated(tensor, checked, missing, name="observations"), checked
+    return _without_missing(tensor, checked, missing, name="observations"), checked
 
 
 def with_mask(observations: ArrayLike) -> Tensor:
-    """(..., channels) with NaN for what is missing -> (..., 2 channels): zeros there, then 1 where observed and 0 else.
+    """(..., channels) with NaN for missing values -> (..., 2 channels): 0 for missing values, then 1 for observed, 0 for missing.
 
     >>> with_mask([[5.0, float("nan")]]).tolist()
     [[5.0, 0.0, 1.0, 0.0]]
@@ -56,26 +56,25 @@ def with_mask(observations: ArrayLike) -> Tensor:
 
 
 def read_labels(labels: Any, classes: Any, series: int) -> tuple[Labels, Names]:
-    """Labels of any type as class indices, and the names of the classes: those given, or all labels, sorted."""
-    names = one_each(labels, series, name="labels")
-    known = as_names(_sorted(names) if classes is None else classes, name="labels" if classes is None else "classes")
+    """Labels of any type as class indices, and the class names: those given, or all labels, sorted."""
+    names = as_series_names(labels, series, name="labels")
+    known = as_names(
+        _classes_of(names) if classes is None else classes, name="labels" if classes is None else "classes"
+    )
     index_of = {name: index for index, name in enumerate(known.tolist())}
     indices = [index_of.get(name, -1) for name in names.tolist()]
     if -1 in indices:
         unknown = indices.index(-1)
-        got = f"{names.tolist()[unknown]!r} at index {unknown}"
-        raise InvalidArgument(
-            "labels", f"among the classes {known.tolist()}", got, "Drop it, or add it to the classes."
-        )
+        expected, got = f"among the classes {known.tolist()}", f"{names.tolist()[unknown]!r} at index {unknown}"
+        raise InvalidArgument("labels", expected, got, "Drop it, or add it to the classes.")
     return torch.tensor(indices), known
 
 
-def one_each(value: Any, series: int, *, name: str) -> Names:
+def as_series_names(value: Any, series: int, *, name: str) -> Names:
     """(series,): one name of any type for each series."""
     names = as_entries(value, name=name)
     if names.shape != (series,):
-        remedy = "Give one for each series."
-        raise InvalidArgument(name, f"of shape ({series},)", f"shape {names.shape}", remedy)
+        raise InvalidArgument(name, f"of shape ({series},)", f"shape {names.shape}", "Give one for each series.")
     return names
 
 
@@ -107,38 +106,17 @@ def as_channel_names(value: Any, count: int) -> tuple[str, ...]:
     return names
 
 
-def as_indices(indices: ArrayLike, series: int) -> IntArray:
-    """At least one index in 0..series-1."""
-    rows = as_tensor(indices, name="indices").detach().cpu().numpy()
-    if rows.ndim != 1 or not len(rows) or rows.dtype.kind not in "iu":
-        got = f"shape {rows.shape}, dtype {rows.dtype}"
-        raise InvalidArgument(
-            "indices", "at least 1 whole number", got, "Turn a mask into indices: np.flatnonzero(mask)."
-        )
-    outside = np.flatnonzero((rows < 0) | (rows >= series))
-    if len(outside):
-        got = f"{rows[outside[0]]} at index {outside[0]}"
-        raise InvalidArgument("indices", f"in 0..{series - 1}", got, f"There are {series} series.")
-    return rows.astype(np.int64)
-
-
-def of_many_types(names: Names, *, name: str) -> InvalidArgument:
-    """The error for names that cannot be sorted."""
-    types = sorted({type(one).__name__ for one in names.tolist()})
-    return InvalidArgument(name, "of one type", " and ".join(types), "Turn them all into text.")
-
-
-def _as_case(case: Any, index: int) -> Tensor:
+def _as_case(case: Any, name: str) -> Tensor:
     """One series (time, channels) from (n_channels, n_timepoints) or (n_timepoints,)."""
-    tensor = as_tensor(case, name=f"X[{index}]")
+    tensor = as_tensor(case, name=name)
     if tensor.ndim not in (1, 2) or 0 in tensor.shape:
         expected = "of shape (n_channels, n_timepoints) with at least 1 of each"
-        raise InvalidArgument(f"X[{index}]", expected, f"shape {tuple(tensor.shape)}", "Drop empty series.")
+        raise InvalidArgument(name, expected, f"shape {tuple(tensor.shape)}", "Drop empty series.")
     return tensor[:, None] if tensor.ndim == 1 else tensor.T
 
 
 def _stacked(cases: Sequence[Tensor]) -> tuple[Observations, Lengths]:
-    """Cases of their own lengths in one tensor, zeros beyond each."""
+    """Cases of different lengths in one tensor, padded with zeros."""
     if not cases:
         raise InvalidArgument("X", "at least 1 series", "none", "Check the program that read the data.")
     channels = [case.shape[1] for case in cases]
@@ -150,11 +128,11 @@ def _stacked(cases: Sequence[Tensor]) -> tuple[Observations, Lengths]:
     numbers = [_as_numbers(case, name="X") for case in cases]
     dtype = reduce(torch.promote_types, {case.dtype for case in numbers})
     stacked = torch.nn.utils.rnn.pad_sequence([case.to(dtype) for case in numbers], batch_first=True)
-    return _as_observations(stacked, name="X"), torch.tensor([len(case) for case in cases])
+    return stacked.detach(), torch.tensor([len(case) for case in cases])
 
 
 def _as_numbers(tensor: Tensor, *, name: str) -> Tensor:
-    """Floats and bytes as they are, booleans as bytes, other whole numbers as float64 (exact up to 2^53)."""
+    """Floats and bytes unchanged, booleans as bytes, other integers as float64 (exact up to 2^53)."""
     if tensor.is_complex():
         remedy = "Take the real part, or its absolute value."
         raise InvalidArgument(name, "of real numbers", f"dtype {tensor.dtype}", remedy)
@@ -163,23 +141,36 @@ def _as_numbers(tensor: Tensor, *, name: str) -> Tensor:
     return tensor if tensor.is_floating_point() or tensor.dtype == torch.uint8 else tensor.double()
 
 
-def _as_observations(value: ArrayLike, *, name: str) -> Observations:
-    tensor = as_tensor(value, name=name).detach()
+def _as_observations(tensor: Tensor, *, name: str) -> Observations:
     if tensor.ndim < 2 or 0 in tensor.shape[1:]:
         expected, got = "of shape (series, time, *features) with at least 1 observation", f"shape {tuple(tensor.shape)}"
         flat = "Stack series of equal length, or pad them and give `lengths`."
         raise InvalidArgument(name, expected, got, flat if tensor.ndim < 2 else "Drop empty series.")
     refuse_empty(tensor, name=name)
-    return _as_numbers(tensor, name=name)
+    return _as_numbers(tensor.detach(), name=name)
+
+
+def _without_missing(observations: Observations, lengths: Lengths, missing: Missing, *, name: str) -> Tensor:
+    """Observations without NaN, padded with zeros; with mask channels if they are asked for."""
+    if missing not in ("refuse", "mask"):
+        raise UnknownName("missing", missing, ("refuse", "mask"))
+    if missing == "refuse":
+        remedy = 'Fill missing values in, or pass missing="mask"; unequal lengths need no padding with NaN.'
+        return _padded(observations, lengths, name=name, remedy=remedy)
+    if observations.ndim != 3:
+        expected, got = 'of shape (series, time, channels) with missing="mask"', f"shape {tuple(observations.shape)}"
+        raise InvalidArgument(name, expected, got, "A mask belongs to a channel; flatten images to channels.")
+    remedy = "An infinite value is not a missing value: check it."
+    return _padded(with_mask(observations), lengths, name=name, remedy=remedy)
 
 
 def _padded(observations: Observations, lengths: Lengths, *, name: str, remedy: str) -> Observations:
-    """Zeros beyond each length; what is not finite within one is refused by series, time and channel."""
+    """Zeros beyond each length; a value within it that is not finite is refused by series, time and channel."""
     live = running(lengths, observations.shape[1])
     live = live.reshape(*live.shape, *(1,) * (observations.ndim - 2))
     if not bool(live.all()):
         observations = torch.where(live, observations, torch.zeros((), dtype=observations.dtype))
-    # The sum is finite only if all of them are, and much cheaper than looking at every entry.
+    # The sum is finite only if all values are, and much cheaper than a test of every value.
     if not observations.is_floating_point() or bool(observations.sum(dtype=torch.float32).isfinite()):
         return observations
     bad = (~observations.isfinite()).nonzero()
@@ -191,29 +182,10 @@ def _padded(observations: Observations, lengths: Lengths, *, name: str, remedy: 
     return observations
 
 
-def _treated(observations: Observations, lengths: Lengths, missing: Missing, *, name: str) -> Tensor:
-    """Padded with zeros and finite, with mask channels if they are asked for."""
-    if missing not in ("refuse", "mask"):
-        raise UnknownName("missing", missing, ("refuse", "mask"))
-    if missing == "refuse":
-        remedy = 'Fill missing values in, or pass missing="mask"; unequal lengths need no padding with NaN.'
-        return _padded(observations, lengths, name=name, remedy=remedy)
-    if observations.ndim != 3:
-        got = f"shape {tuple(observations.shape)}"
-        remedy = "A mask belongs to a channel; flatten images to channels."
-        raise InvalidArgument(name, 'of shape (series, time, channels) with missing="mask"', got, remedy)
-    return _padded(
-        with_mask(observations), lengths, name=name, remedy="An infinite value is not a missing value: check it."
-    )
-
-
-def _sorted(names: Names) -> Names:
-    """The different labels in ascending order; none of them missing."""
-    gaps = [index for index, name in enumerate(names.tolist()) if name is None or name != name]
-    if gaps:
-        got = f"{names.tolist()[gaps[0]]} at index {gaps[0]}"
+def _classes_of(labels: Names) -> Names:
+    """The different labels in ascending order; a missing label is refused."""
+    missing = [index for index, label in enumerate(labels.tolist()) if label is None or label != label]
+    if missing:
+        got = f"{labels.tolist()[missing[0]]} at index {missing[0]}"
         raise InvalidArgument("labels", "known for every series", got, "Drop the series, or name its class.")
-    try:
-        return np.unique(names)
-    except TypeError:
-        raise of_many_types(names, name="labels") from None
+    return as_codes(labels, name="labels")[0]

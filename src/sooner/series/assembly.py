@@ -1,7 +1,4 @@
-"""Batches of rows become series: which rows belong to which, in which order, and one tensor of them all.
-
-Only what reads tables imports this module, and late: it needs pyarrow, which others need not wait for.
-"""
+"""Assembly of batches of rows into series (imported late: it needs pyarrow)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,15 +17,15 @@ from sooner.types import BoolArray, IntArray, Observations
 
 @dataclass(frozen=True, eq=False)
 class Assembly:
-    """The runs of some batches, one behind the other.
+    """The runs of consecutive batches.
 
     Args:
-        batches: where the rows come from, all of one unit of time.
+        batches: the rows.
         choice: the names of their columns.
         ids: (series,), in the order in which they first appear.
         codes: (runs,), the series of each run, as an index into `ids`.
-        starts: (runs,), the row where each run begins, counted over all batches.
-        lengths: (series,), how many rows each has.
+        starts: (runs,), the first row of each run, counted over all batches.
+        lengths: (series,), the number of rows of each series.
     """
 
     batches: Sequence[RowBatch]
@@ -40,7 +37,7 @@ class Assembly:
 
     @classmethod
     def of(cls, batches: Sequence[RowBatch], choice: ColumnChoice) -> "Assembly":
-        """Put the batches together."""
+        """The runs of these batches, whose times must have one unit."""
         for batch in batches:
             if batch.unit != batches[0].unit:
                 expected = f"a table with {batches[0].unit}s in column {choice.time!r} as in the rows before"
@@ -54,41 +51,41 @@ class Assembly:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return int(self.lengths.sum())
 
     @property
     def heads(self) -> BoolArray:
-        """(runs,): False where a run goes on with the series of the run before, from one batch to the next."""
+        """(runs,): False where a run continues the series of the run before, from one batch to the next."""
         return np.concatenate([[True], self.codes[1:] != self.codes[:-1]])
 
     def fault(self, row: int, expected: str, got: str, remedy: str) -> InvalidArgument:
-        """A sentence about a row, counted over all batches from 0."""
-        batch, at = self._found(row)
-        file, number = batch.origin.at(at)
+        """The error for a row, counted over all batches from 0."""
+        batch, index = self._locate(row)
+        file, number = batch.origin.at(index)
         return InvalidArgument(file, expected, f"{got} at row {number}", remedy)
 
     def returns(self, seen: set[Any]) -> bool:
-        """Whether a series is more than one run, or one of those seen before; if not, they join those."""
+        """Whether the rows of a series are not contiguous, here or together with those of `seen`; if they are, update `seen`."""
         ids = self.ids.to_pylist()
         if int(self.heads.sum()) > len(ids) or not seen.isdisjoint(ids):
             return True
         seen.update(ids)
         return False
 
-    def names(self, parts: Sequence[Any], column: str) -> tuple[Codes, Any]:
-        """Places (series,) among the names of the runs, and these names; each series must have one."""
-        runs, names = _encoded(self.batches, parts, column)
-        places = np.empty(len(self.ids), dtype=np.int32)
-        places[self.codes[::-1]] = runs[::-1]  # the first run of a series is written last, and stays
-        torn = np.flatnonzero(places[self.codes] != runs)
-        if len(torn):
-            run, known = torn[0], names.to_pylist()
-            first, name = known[places[self.codes[run]]], self.ids[int(self.codes[run])].as_py()
-            got = f"{known[runs[run]]!r} after {first!r} in series {name!r}"
-            expected = f"a table with one name for each series in column {column!r}"
+    def names(self, columns: Sequence[Any], name: str) -> tuple[Codes, Any]:
+        """(series,) indices into the different names of the runs, and these names; all runs of a series must agree."""
+        runs, names = _encoded(self.batches, columns, name)
+        indices = np.empty(len(self.ids), dtype=np.int32)
+        indices[self.codes[::-1]] = runs[::-1]  # the first run of a series is written last
+        differing = np.flatnonzero(indices[self.codes] != runs)
+        if len(differing):
+            run, known = differing[0], names.to_pylist()
+            series = int(self.codes[run])
+            got = f"{known[runs[run]]!r} after {known[indices[series]]!r} in series {self.ids[series].as_py()!r}"
+            expected = f"a table with one name for each series in column {name!r}"
             raise self.fault(int(self.starts[run]), expected, got, "Check that row; all rows of a series must agree.")
-        return places, names
+        return indices, names
 
     def observations(self, values: npt.NDArray[Any], gap: int | None) -> Observations:
         """(series, time, channels), zeros beyond each length.
@@ -100,14 +97,14 @@ class Assembly:
         order, longest, series = self._order(), int(self.lengths.max()), len(self.lengths)
         rows = x = torch.from_numpy(values)
         if order is not None or len(rows) != series * longest:
-            places = torch.from_numpy(self._places(longest))
-            places = places if order is None else torch.empty_like(places).index_copy_(0, order, places)
-            x = self._room(rows, longest).index_copy_(0, places, rows)
+            targets = torch.from_numpy(self._targets(longest))
+            targets = targets if order is None else torch.empty_like(targets).index_copy_(0, order, targets)
+            x = self._zeros(rows, longest).index_copy_(0, targets, rows)
         if gap is not None:
-            x[torch.from_numpy(self._places(longest)), gap] = torch.from_numpy(self._gaps(order)).to(x.dtype)
+            x[torch.from_numpy(self._targets(longest)), gap] = torch.from_numpy(self._gaps(order)).to(x.dtype)
         return x.reshape(series, longest, -1)
 
-    def _room(self, rows: Tensor, longest: int) -> Tensor:
+    def _zeros(self, rows: Tensor, longest: int) -> Tensor:
         try:
             return rows.new_zeros(len(self.lengths) * longest, rows.shape[1])
         except RuntimeError:
@@ -115,14 +112,14 @@ class Assembly:
             remedy = "All are padded to the longest: cut it, or read the table in parts."
             raise InvalidArgument(self.batches[0].file, "a table that fits into memory", got, remedy) from None
 
-    def _places(self, longest: int) -> IntArray:
-        """(rows,): where the rows, once in order, stand among series that all have `longest` rows."""
+    def _targets(self, longest: int) -> IntArray:
+        """(rows,): the row of each sorted row among series that are all padded to `longest` rows."""
         before = np.cumsum(self.lengths) - self.lengths
-        places: IntArray = np.arange(self.rows) + np.repeat(np.arange(len(before)) * longest - before, self.lengths)
-        return places
+        targets: IntArray = np.arange(self.rows) + np.repeat(np.arange(len(before)) * longest - before, self.lengths)
+        return targets
 
     def _gaps(self, order: Tensor | None) -> npt.NDArray[Any]:
-        """(rows,), once they are in order: the time since the row before, 0 where a series begins."""
+        """(rows,): the time since the row before in sorted order, 0 for the first row of a series."""
         times = self._times() if order is None else self._times()[order.numpy()]
         gaps = np.diff(times, prepend=times[:1])
         if gaps.dtype == np.int64:
@@ -134,13 +131,13 @@ class Assembly:
         return np.concatenate([batch.times for batch in self.batches])
 
     def _order(self) -> Tensor | None:
-        """(rows,): the rows by series and time; None if that is how they are."""
-        together = int(self.heads.sum()) == len(self.ids)
-        if together and all(batch.ordered for batch in self.batches) and self._joints_ascend():
+        """(rows,): the rows by series and time; None if they are sorted."""
+        contiguous = int(self.heads.sum()) == len(self.ids)
+        if contiguous and all(batch.ordered for batch in self.batches) and self._ascends_between_batches():
             return None
         series = torch.from_numpy(np.repeat(self.codes, np.diff(self.starts, append=self.rows)))
         times = torch.from_numpy(self._times())
-        # torch sorts whole numbers by radix, ten times as fast as NumPy.
+        # torch sorts integers by radix, ten times as fast as NumPy.
         order = series.sort(stable=True).indices
         sorted_times = times[order]
         within = torch.ones(len(times), dtype=torch.bool)
@@ -151,39 +148,37 @@ class Assembly:
             order = times.sort(stable=True).indices
             order = order[series[order].sort(stable=True).indices]
             sorted_times = times[order]
-        twice = within & (sorted_times[1:] == sorted_times[:-1])
-        if bool(twice.any()):
-            raise self._time_twice(int(order[1:][twice].min()), series)
+        duplicate = within & (sorted_times[1:] == sorted_times[:-1])
+        if bool(duplicate.any()):
+            row = int(order[1:][duplicate].min())
+            batch, index = self._locate(row)
+            got = f"time {batch.time_text(index)} of series {self.ids[int(series[row])].as_py()!r} again"
+            expected = f"a table with one row for each series and {self.choice.time!r}"
+            raise self.fault(row, expected, got, "Drop one of the rows, or average them.")
         return order
 
-    def _found(self, row: int) -> tuple[RowBatch, int]:
-        """The batch that holds a row, and its index there."""
+    def _locate(self, row: int) -> tuple[RowBatch, int]:
+        """The batch of a row, and its index there."""
         ends = np.cumsum([len(batch) for batch in self.batches])
-        where = int(np.searchsorted(ends, row, side="right"))
-        return self.batches[where], row - int(ends[where]) + len(self.batches[where])
+        index = int(np.searchsorted(ends, row, side="right"))
+        return self.batches[index], row - int(ends[index]) + len(self.batches[index])
 
-    def _joints_ascend(self) -> bool:
-        """Whether time goes on ascending where a series goes on from one batch to the next."""
+    def _ascends_between_batches(self) -> bool:
+        """Whether time also ascends where a series continues from one batch to the next."""
         ends = np.cumsum([len(batch.starts) for batch in self.batches])[:-1]
-        goes_on = np.flatnonzero(~self.heads[ends])
-        return all(self.batches[at].times[-1] < self.batches[at + 1].times[0] for at in goes_on)
-
-    def _time_twice(self, row: int, series: Tensor) -> InvalidArgument:
-        batch, at = self._found(row)
-        got = f"time {batch.moment(at)} of series {self.ids[int(series[row])].as_py()!r} again"
-        expected = f"a table with one row for each series and {self.choice.time!r}"
-        return self.fault(row, expected, got, "Drop one of the rows, or average them.")
+        continued = np.flatnonzero(~self.heads[ends])
+        return all(self.batches[index].times[-1] < self.batches[index + 1].times[0] for index in continued)
 
 
-def _encoded(batches: Sequence[RowBatch], parts: Sequence[Any], column: str) -> tuple[Codes, Any]:
-    """`encoded`, once all parts hold names of one type."""
-    for batch, part in zip(batches, parts, strict=True):
-        if part.type != parts[0].type:
-            expected = f"a table with {_word(parts[0].type)} in column {column!r} as in {batches[0].file}"
-            raise InvalidArgument(batch.file, expected, _word(part.type), "Write all files alike.")
-    return encoded(list(parts))
+def _encoded(batches: Sequence[RowBatch], columns: Sequence[Any], name: str) -> tuple[Codes, Any]:
+    """`encoded`, for columns that all have one type."""
+    for batch, column in zip(batches, columns, strict=True):
+        if column.type != columns[0].type:
+            expected = f"a table with {_type_name(columns[0].type)} in column {name!r} as in {batches[0].file}"
+            raise InvalidArgument(batch.file, expected, _type_name(column.type), "Write all files alike.")
+    return encoded(list(columns))
 
 
-def _word(kind: Any) -> str:
-    value = getattr(kind, "value_type", kind)
+def _type_name(arrow_type: Any) -> str:
+    value = getattr(arrow_type, "value_type", arrow_type)
     return "text" if value == "string" else f"{value}"

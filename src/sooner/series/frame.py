@@ -1,7 +1,4 @@
-"""DataFrames of pandas, Polars and pyarrow: long ones by the names of their columns, wide ones where nothing else is possible.
-
-Any library is read through the Arrow C stream, so none of them is imported here.
-"""
+"""DataFrames of pandas, Polars and pyarrow, read through the Arrow C stream, so that none of the libraries is imported."""
 
 import re
 from itertools import pairwise
@@ -10,13 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sooner.errors import InvalidArgument
+from sooner.errors import InvalidArgument, short_reason
 from sooner.series.arrays import Missing
 from sooner.series.columns import Columns, choose, spellings
 from sooner.series.record import Series
 
 _NUMBERED = re.compile(r"(.*?)(\d+(?:\.\d+)?)")
-_SHOWN = 8  # names of columns
+_SHOWN = 8  # columns in an error
 
 
 def is_frame(value: Any) -> bool:
@@ -25,16 +22,16 @@ def is_frame(value: Any) -> bool:
 
 
 def read_frame(frame: Any, columns: Columns, *, classes: Any = None, missing: Missing = "refuse") -> Series:
-    """The series of a DataFrame with one row per observation; without a column of labels they have none."""
+    """The series of a DataFrame with one row per observation, labelled if it has a column of labels."""
     from sooner.series.assembly import Assembly
     from sooner.series.layout import Layout
-    from sooner.series.rows import Origin, kind_of, row_batch
+    from sooner.series.rows import Origin, row_batch, type_name
 
     table = _as_arrow(frame)
-    kinds = {field.name: kind_of(field.type) for field in table.schema}
-    free = kinds.keys() - {*columns.ignore, *(columns.channels or ())}
-    labelled = columns.label is not None or any(name in free for name in spellings("label", free))
-    choice = choose(columns, kinds, "X", "labelled" if labelled else "unlabelled")
+    types = {field.name: type_name(field.type) for field in table.schema}
+    unassigned = types.keys() - {*columns.ignore, *(columns.channels or ())}
+    labelled = columns.label is not None or any(name in unassigned for name in spellings("label", unassigned))
+    choice = choose(columns, types, "X", "labelled" if labelled else "unlabelled")
     if not len(table):
         raise InvalidArgument("X", "a DataFrame with at least 1 row", "none", "Check what made it.")
     batches, first = [], 0
@@ -46,17 +43,17 @@ def read_frame(frame: Any, columns: Columns, *, classes: Any = None, missing: Mi
 
 
 def wide_array(frame: Any) -> npt.NDArray[Any]:
-    """(rows, columns) of a DataFrame with one row per series; one that could be a long table is refused."""
+    """(rows, columns) of a DataFrame with one row per series; a possibly long table is refused."""
     refuse_ambiguous(frame)
     return np.column_stack([column.to_numpy() for column in _as_arrow(frame).columns])
 
 
 def refuse_ambiguous(frame: Any) -> None:
     """Refuse a DataFrame unless its columns are numbers, and numbered in order: 0, 1, 2, or t0, t1, t2."""
-    from sooner.series.rows import kind_of
+    from sooner.series.rows import type_name
 
     table = _as_arrow(frame)
-    if all(kind_of(field.type) == "number" for field in table.schema) and _numbered(table.column_names):
+    if all(type_name(field.type) == "number" for field in table.schema) and _numbered(table.column_names):
         return
     names = ", ".join(map(repr, table.column_names[:_SHOWN]))
     got = f"a DataFrame with the columns {names}{', ...' if table.num_columns > _SHOWN else ''}"
@@ -68,15 +65,15 @@ def refuse_ambiguous(frame: Any) -> None:
 
 
 def _numbered(names: list[str]) -> bool:
-    """Whether these are numbers, or one prefix with numbers, that ascend.
+    """Whether these are ascending numbers, or one prefix with ascending numbers.
 
     >>> _numbered(["feature 0", "feature 1"]), _numbered(["1", "2"]), _numbered(["hum", "flow"])
     (True, True, False)
     """
-    found = [_NUMBERED.fullmatch(name) for name in names]
-    if not all(found) or len({match[1] for match in found if match}) != 1:
+    matches = [match for name in names if (match := _NUMBERED.fullmatch(name))]
+    if len(matches) < len(names) or len({match[1] for match in matches}) != 1:
         return False
-    return all(low < high for low, high in pairwise(float(match[2]) for match in found if match))
+    return all(low < high for low, high in pairwise(float(match[2]) for match in matches))
 
 
 def _as_arrow(frame: Any) -> Any:
@@ -87,6 +84,5 @@ def _as_arrow(frame: Any) -> Any:
     try:
         return pa.table(frame)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        got = " ".join(str(error).split()).rstrip(".")[:160]
         remedy = "Give columns different names, and each one type."
-        raise InvalidArgument("X", "a DataFrame that Arrow can read", got, remedy) from None
+        raise InvalidArgument("X", "a DataFrame that Arrow can read", short_reason(error), remedy) from None

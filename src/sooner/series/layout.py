@@ -1,4 +1,4 @@
-"""What the rows of a long table become: the channels of their series, the type of their numbers, and their names."""
+"""How the rows of a long table become series: their channels, the type of their numbers, and their names."""
 
 import re
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Dtype: TypeAlias = Literal["float32", "float64"]
 Numerals: TypeAlias = Literal["text", "numbers"]
 
-_WHOLE = re.compile("0|-?[1-9][0-9]{0,17}")  # as it is written without zeros in front
+_INTEGER = re.compile("0|-?[1-9][0-9]{0,17}")  # without leading zeros
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Layout:
     """How rows are read.
 
     Args:
-        source: how to name the table.
+        source: the name of the table in errors.
         choice: its columns.
         missing: as in `Series.of`.
         gaps: "channel" adds the channel `GAP`.
         dtype: of the observations.
-        numerals: whether names that are text, but whole numbers all of them, become "numbers".
+        numerals: whether text names become numbers if all of them are integers.
     """
 
     source: str
@@ -53,88 +53,86 @@ class Layout:
             if word not in known:
                 raise UnknownName(name, word, known)
         if GAP in self.choice.channels and (self.gaps == "channel" or self.choice.label is not None):
-            # A model knows by this name that it reads gaps.
+            # A model that reads gaps is recognised by this name.
             remedy = 'It is the name of what gaps="channel" adds: rename the column, or leave it out by ignore=.'
             raise InvalidArgument("channels", f"without a {GAP!r}", f"one in {self.source}", remedy)
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """Their names, that of the gaps included."""
+        """The names of the channels, with that of the gaps."""
         return (*self.choice.channels, GAP) if self.gaps == "channel" else self.choice.channels
 
     @property
     def mask_channels(self) -> int:
-        """How many channels say what was observed."""
+        """The number of mask channels."""
         return len(self.channels) if self.missing == "mask" else 0
 
-    def room(self, rows: int) -> npt.NDArray[Any]:
-        """Where the numbers of so many rows go."""
+    def empty(self, rows: int) -> npt.NDArray[Any]:
+        """(rows, channels): an array for the numbers of this many rows."""
         try:
             return np.empty((rows, len(self.channels) + self.mask_channels), dtype=self.dtype)
         except MemoryError:
             remedy = "Read it in parts: `table_parts`."
             raise InvalidArgument(self.source, "a table that fits into memory", f"{rows} rows", remedy) from None
 
-    def fill(self, batch: "RowBatch", room: npt.NDArray[Any]) -> None:
-        """Write the numbers of a batch; gaps have to wait until the rows are in order."""
-        batch.write(room, self.choice.channels, self.missing)
+    def fill(self, batch: "RowBatch", values: npt.NDArray[Any]) -> None:
+        """Write the numbers of a batch; gaps are written when the rows are sorted."""
+        batch.write(values, self.choice.channels, self.missing)
         if self.gaps == "channel" and self.missing == "mask":
-            room[:, -1] = 1.0
+            values[:, -1] = 1.0
 
     def series(self, assembly: "Assembly", classes: Any = None, values: npt.NDArray[Any] | None = None) -> Series:
         """The series of some rows.
 
         Args:
             assembly: the rows.
-            classes: the names of the classes; by default those found, sorted.
-            values: (rows, channels), where the numbers have been written already.
+            classes: the names of the classes; by default those of the rows, sorted.
+            values: (rows, channels), if the numbers have already been written.
         """
         if values is None:
-            values, before = self.room(assembly.rows), 0
+            values, before = self.empty(assembly.rows), 0
             for batch in assembly.batches:
                 self.fill(batch, values[before : before + len(batch)])
                 before += len(batch)
         labels = known = groups = None
-        gap = len(self.choice.channels) if self.gaps == "channel" else None
-        observations = assembly.observations(values, gap)
+        observations = assembly.observations(values, len(self.choice.channels) if self.gaps == "channel" else None)
         if self.choice.label is not None:
             labels, known = self._labels(assembly, self.choice.label, classes)
         if self.choice.group is not None:
             indices, names = assembly.names([batch.groups for batch in assembly.batches], self.choice.group)
-            groups = self._plain(names)[indices]
+            groups = self._as_array(names)[indices]
         return Series(
             observations,
             torch.from_numpy(assembly.lengths),
             None if labels is None else torch.from_numpy(labels),  # type: ignore[arg-type]
             known,  # type: ignore[arg-type]
-            self._plain(assembly.ids),
+            self._as_array(assembly.ids),
             self.channels,
             groups,
             mask_channels=self.mask_channels,
         )
 
-    def _plain(self, names: Any) -> Names:
-        """Names as an array."""
+    def _as_array(self, names: Any) -> Names:
         if names.type != "string":
             numbers: Names = names.to_numpy(zero_copy_only=False)
             return numbers
         texts = names.to_pylist()
-        if self.numerals == "numbers" and all(map(_WHOLE.fullmatch, texts)):
+        if self.numerals == "numbers" and all(map(_INTEGER.fullmatch, texts)):
             return np.array([int(text) for text in texts])
         return np.array(texts)
 
     def _labels(self, assembly: "Assembly", column: str, classes: Any) -> tuple[IntArray, Names]:
         """The labels of the series as class indices, and the classes."""
-        indices, found = assembly.names([batch.labels for batch in assembly.batches], column)
-        known = np.unique(self._plain(found)) if classes is None else as_names(classes, name="classes")
+        indices, names = assembly.names([batch.labels for batch in assembly.batches], column)
+        known = np.unique(self._as_array(names)) if classes is None else as_names(classes, name="classes")
         if classes is None and len(known) < 2:
             expected, got = f"a table of at least 2 classes in column {column!r}", f"only {known.tolist()[0]!r}"
             raise InvalidArgument(self.source, expected, got, "With one class there is nothing to decide.")
-        # Where the table has text, classes that are numbers are compared as they are written.
-        index_of = {str(name) if found.type == "string" else name: index for index, name in enumerate(known.tolist())}
-        for index, name in enumerate(found.to_pylist()):
+        # If the table contains text, classes that are numbers are compared as text.
+        index_of = {str(name) if names.type == "string" else name: index for index, name in enumerate(known.tolist())}
+        for index, name in enumerate(names.to_pylist()):
             if name not in index_of:
                 row = int(assembly.starts[np.flatnonzero(indices[assembly.codes] == index)[0]])
                 expected = f"a table of the classes {known.tolist()} in column {column!r}"
                 raise assembly.fault(row, expected, repr(name), "Drop the series, or add it to the classes.")
-        return np.array([index_of[name] for name in found.to_pylist()])[indices], known
+        return np.array([index_of[name] for name in names.to_pylist()])[indices], known

@@ -1,4 +1,4 @@
-"""The one record of observations: what every room takes, and what it may trust."""
+"""The record of observations: checked once, when it is created, and trusted everywhere else."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,15 +9,13 @@ import torch
 from torch import Tensor
 
 from sooner.errors import InvalidArgument
-from sooner.inputs import as_between, as_seed, as_weights, as_whole
+from sooner.inputs import as_between, as_codes, as_indices, as_seed, as_weights, as_whole
 from sooner.series.arrays import (
     Missing,
     Names,
     as_channel_names,
     as_ids,
-    as_indices,
-    of_many_types,
-    one_each,
+    as_series_names,
     read_aeon,
     read_arrays,
     read_labels,
@@ -26,15 +24,14 @@ from sooner.types import ArrayLike, BoolArray, IntArray, Labels, Observations
 
 _BY_SERIES = ("observations", "lengths", "labels", "ids", "groups", "weights")
 _SHOWN = 10
-_POOL = 32  # batches; series are sorted by length within pools of so many, so that batches differ between seeds
+_POOL = 32  # batches; series are sorted by length within a pool, so that batches differ between seeds
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
     """A set of series of different lengths, with labels, IDs and channel names if they are known.
 
-    Create it with `Series.of`, `from_aeon`, `from_arrays` or the readers of `sooner.data`, which check the data; the constructor
-    does not.
+    `Series.of`, `from_aeon`, `from_arrays` and the readers of `sooner.data` check the data; the constructor does not.
 
     Args:
         observations: (series, time, *features), finite everywhere and zero beyond each length.
@@ -104,29 +101,27 @@ class Series:
 
         if isinstance(X, Series):
             return X._completed(y, groups, weights, classes)
-        named = Columns(series, time, label, channels if is_frame(X) else None, group, ignore)
-        if is_frame(X) and named.given():
+        columns = Columns(series, time, label, channels if is_frame(X) else None, group, ignore)
+        if is_frame(X) and columns.given():
             for name, value, column in (("y", y, "label"), ("groups", groups, "group")):
                 if value is not None:
                     raise InvalidArgument(name, "None for a long DataFrame", "a value", f"Name its column: {column}=.")
-            return read_frame(X, named, classes=classes, missing=missing)._completed(None, None, weights, None)
-        if named.given():
-            name, value = next(iter(named.given().items()))
+            return read_frame(X, columns, classes=classes, missing=missing)._completed(None, None, weights, None)
+        if columns.given():
+            name, value = next(iter(columns.given().items()))
             remedy = "It names a column of a long DataFrame; arrays come with `y` and `groups`."
             raise InvalidArgument(name, "None for arrays", repr(value), remedy)
-        cases = wide_array(X) if is_frame(X) else X
-        return cls.from_aeon(
-            cases, y, groups=groups, weights=weights, channels=channels, classes=classes, missing=missing
-        )
+        cases = cls(*read_aeon(wide_array(X) if is_frame(X) else X, missing=missing))
+        return cases._with(y, None, channels, groups, weights, classes, missing)
 
     def _completed(self, labels: Any, groups: Any, weights: Any, classes: Any) -> "Series":
-        """The same series with what is given beside them."""
-        count, read = len(self), self if labels is None else self.labelled(labels, classes=classes)
-        return replace(
-            read,
-            groups=read.groups if groups is None else one_each(groups, count, name="groups"),
-            weights=read.weights if weights is None else torch.as_tensor(as_weights(weights, count, name="weights")),
-        )
+        """The same series with the labels, groups and weights that are not None."""
+        count, series = len(self), self if labels is None else self.labelled(labels, classes=classes)
+        if groups is not None:
+            series = replace(series, groups=as_series_names(groups, count, name="groups"))
+        if weights is not None:
+            series = replace(series, weights=torch.as_tensor(as_weights(weights, count, name="weights")))
+        return series
 
     @classmethod
     def from_aeon(
@@ -147,8 +142,8 @@ class Series:
         >>> series.observations.shape, series.lengths.tolist(), series.names(series.labels).tolist()
         (torch.Size([2, 3, 1]), [3, 1], ['up', 'down'])
         """
-        read = cls(*read_aeon(X, missing=missing))
-        return read._with(y, ids, channels, groups, weights, classes, missing)
+        series = cls(*read_aeon(X, missing=missing))
+        return series._with(y, ids, channels, groups, weights, classes, missing)
 
     @classmethod
     def from_arrays(
@@ -166,15 +161,15 @@ class Series:
     ) -> "Series":
         """Read an array where time is the second axis: (series, time, *features), or (series, time) for one channel.
 
-        The other arguments are those of `of`; `lengths` are those of series that are padded with anything.
+        `lengths` are the lengths of padded series, by default all of time; the other arguments are those of `of`.
         """
-        read = cls(*read_arrays(observations, lengths, missing=missing))
-        return read._with(labels, ids, channels, groups, weights, classes, missing)
+        series = cls(*read_arrays(observations, lengths, missing=missing))
+        return series._with(labels, ids, channels, groups, weights, classes, missing)
 
     def _with(
         self, labels: Any, ids: Any, channels: Any, groups: Any, weights: Any, classes: Any, missing: Missing
     ) -> "Series":
-        """What is known beside the observations, checked."""
+        """The same series with the names that are not None, checked."""
         masks = self.features[-1] // 2 if missing == "mask" else 0
         measured = self.features[0] - masks if len(self.features) == 1 else 0
         return replace(
@@ -210,7 +205,7 @@ class Series:
         return bool((self.lengths == self.observations.shape[1]).all())
 
     def with_channels(self, names: Sequence[str]) -> "Series":
-        """The same series with these channels, by their names and in this order."""
+        """The same series with these channels, in this order."""
         if self.channels is None or tuple(names) == self.channels:
             return self
         lost = [name for name in names if name not in self.channels]
@@ -225,15 +220,15 @@ class Series:
 
     def labelled(self, labels: Any, *, classes: Any = None) -> "Series":
         """The same series with labels of any type."""
-        places, known = read_labels(labels, classes, len(self))
-        return replace(self, labels=places, classes=known)
+        indices, known = read_labels(labels, classes, len(self))
+        return replace(self, labels=indices, classes=known)
 
     def unlabelled(self) -> "Series":
         """The same series without their labels."""
         return replace(self, labels=None, classes=None)  # type: ignore[arg-type]
 
     def require_labels(self) -> "Series":
-        """The same series, refused where their labels are not known."""
+        """The same series; an error if their labels are not known."""
         if self.labels is None:
             raise InvalidArgument("labels", "known for every series", "none", "Give them as y, or name their column.")
         return self
@@ -244,7 +239,7 @@ class Series:
         return names
 
     def class_counts(self) -> IntArray:
-        """(classes,): how many series each class has."""
+        """(classes,): the number of series of each class."""
         return np.bincount(self.require_labels().labels.cpu().numpy(), minlength=len(self.classes))
 
     def observe(self, rows: Labels, epoch: int) -> Observations:  # noqa: ARG002  (other sources draw anew in each epoch)
@@ -253,88 +248,71 @@ class Series:
 
     def take(self, indices: ArrayLike) -> "Series":
         """The series at these indices, in this order; the tensor is as long as the longest of them."""
-        return self._take(as_indices(indices, len(self)))
+        return self._take(as_indices(indices, len(self), what="series"))
 
     def _take(self, indices: IntArray) -> "Series":
-        rows = torch.as_tensor(indices, device=self.lengths.device)
-        longest = int(self.lengths[rows].max())
-        shorter = replace(self, observations=self.observations[:, :longest])
-        fields = {name: getattr(shorter, name) for name in _BY_SERIES}
-        return replace(
-            shorter,
-            **{
-                name: value[rows if isinstance(value, Tensor) else indices]
-                for name, value in fields.items()
-                if value is not None
-            },
-        )
+        longest = int(self.lengths[indices].max())
+        return replace(self, observations=self.observations[:, :longest])._indexed(indices)
 
     def head(self, count: int) -> "Series":
         """The first series, without a copy of their observations."""
-        fields = {name: value[:count] for name, value in vars(self).items() if name in _BY_SERIES and value is not None}
-        return replace(self, **fields)
+        return self._indexed(slice(count))
+
+    def _indexed(self, rows: IntArray | slice) -> "Series":
+        fields = {name: value for name, value in vars(self).items() if name in _BY_SERIES and value is not None}
+        return replace(self, **{name: value[rows] for name, value in fields.items()})
 
     def split(self, share: float, seed: int) -> tuple["Series", "Series"]:
         """The rest, and `share` of each class; a class of at least 2 series is on both sides, a single one in the rest."""
-        return self._cut(self._share_of_classes(share, seed))
-
-    def split_by_group(self, share: float, seed: int) -> tuple["Series", "Series"]:
-        """The rest, and whole groups that hold as near to `share` of the series as their random order allows."""
-        return self._cut(self._share_of_groups(share, seed))
-
-    def hold_out(self, share: float, seed: int) -> tuple["Series", "Series"]:
-        """`split_by_group` where groups are known, else `split`."""
-        return self.split(share, seed) if self.groups is None else self.split_by_group(share, seed)
-
-    def _cut(self, held: BoolArray) -> tuple["Series", "Series"]:
-        return self._take(np.flatnonzero(~held)), self._take(np.flatnonzero(held))
-
-    def _share_of_classes(self, share: float, seed: int) -> BoolArray:
-        share = _as_share(share)
-        random = np.random.default_rng(as_seed(seed))
+        share, random = _as_share(share), np.random.default_rng(as_seed(seed))
         labels = self.require_labels().labels.cpu().numpy()
-        held = np.zeros(len(self), dtype=np.bool_)
+        chosen = np.zeros(len(self), dtype=np.bool_)
         for label, count in enumerate(self.class_counts()):
-            chosen = min(max(round(share * count), 1), max(count - 1, 0))
-            held[random.permutation(np.flatnonzero(labels == label))[:chosen]] = True
-        if not held.any():
+            wanted = min(max(round(share * count), 1), max(count - 1, 0))
+            chosen[random.permutation(np.flatnonzero(labels == label))[:wanted]] = True
+        if not chosen.any():
             got = f"{len(self)} series of {len(self)} different classes"
             expected, remedy = "those of at least 2 series of one class to be split", "Bring more series of each class."
             raise InvalidArgument("labels", expected, got, remedy)
-        return held
+        return self._divided(chosen)
 
-    def _share_of_groups(self, share: float, seed: int) -> BoolArray:
-        share, members = _as_share(share), self.group_indices()
-        sizes = np.bincount(members)
+    def split_by_group(self, share: float, seed: int) -> tuple["Series", "Series"]:
+        """The rest, and whole groups with a number of series as near to `share` as their random order allows."""
+        share, groups = _as_share(share), self.group_indices()
+        sizes = np.bincount(groups)
         order = np.random.default_rng(as_seed(seed)).permutation(len(sizes))
         reached = np.cumsum(sizes[order])[:-1]
-        return np.isin(members, order[: 1 + int(np.abs(reached - share * len(self)).argmin())])
+        return self._divided(np.isin(groups, order[: 1 + int(np.abs(reached - share * len(self)).argmin())]))
+
+    def hold_out(self, share: float, seed: int) -> tuple["Series", "Series"]:
+        """`split_by_group` if groups are known, else `split`."""
+        return self.split(share, seed) if self.groups is None else self.split_by_group(share, seed)
+
+    def _divided(self, chosen: BoolArray) -> tuple["Series", "Series"]:
+        return self._take(np.flatnonzero(~chosen)), self._take(np.flatnonzero(chosen))
 
     def group_indices(self) -> IntArray:
         """(series,): the index of each series' group; there must be at least 2 groups."""
         remedy = "Give one group for each series, for example the person or the machine it comes from."
         if self.groups is None:
             raise InvalidArgument("groups", "known for a split by group", "None", remedy)
-        try:
-            members = np.unique(self.groups, return_inverse=True)[1]
-        except TypeError:
-            raise of_many_types(self.groups, name="groups") from None
-        if members.max() < 1:
+        groups = as_codes(self.groups, name="groups")[1]
+        if groups.max() < 1:
             raise InvalidArgument("groups", "at least 2 different ones", "1", remedy)
-        return members
+        return groups
 
     def batch_indices(self, size: int, seed: int) -> list[IntArray]:
-        """The indices of `batches`: every series once, at most `size` together, similar lengths together."""
+        """The indices of `batches`: each series once, at most `size` in a batch, similar lengths together."""
         size = as_whole(size, name="size", low=1, remedy="It is the number of series in a batch.")
         random = np.random.default_rng(as_seed(seed))
         order, lengths = random.permutation(len(self)), self.lengths.cpu().numpy()
         pools = [order[first : first + _POOL * size] for first in range(0, len(order), _POOL * size)]
         by_length = [pool[np.argsort(lengths[pool], kind="stable")] for pool in pools]
-        cut = [pool[first : first + size] for pool in by_length for first in range(0, len(pool), size)]
-        return [cut[index] for index in random.permutation(len(cut))]
+        batches = [pool[first : first + size] for pool in by_length for first in range(0, len(pool), size)]
+        return [batches[index] for index in random.permutation(len(batches))]
 
     def batches(self, size: int, seed: int) -> Iterator["Series"]:
-        """Every series once, in batches of at most `size` that need little padding; another seed, another order."""
+        """Each series once, in batches of at most `size` that need little padding; the seed sets the order."""
         for rows in self.batch_indices(size, seed):
             yield self._take(rows)
 

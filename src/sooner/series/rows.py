@@ -1,9 +1,7 @@
-"""Rows of a long table, a batch at a time: checked, and cut into runs.
+"""Batches of rows of a long table, checked and divided into runs (imported late: it needs pyarrow).
 
-A run is neighbouring rows of one series. What belongs to a series (its id, label and group) is looked at once a run, not
-once a row, so a table whose series are contiguous costs little more than its numbers.
-
-Only what reads tables imports this module, and late: it needs pyarrow, which others need not wait for.
+A run is contiguous rows of one series. ID, label and group are checked once per run, not once per row, so a table whose
+series are contiguous costs little more than its numbers.
 """
 
 from dataclasses import dataclass, replace
@@ -22,14 +20,14 @@ from sooner.types import BoolArray, IntArray
 
 Codes: TypeAlias = npt.NDArray[np.int32]
 Unit: TypeAlias = Literal["number", "timestamp", "duration"]
-"""What times are: numbers of the user's own, or whole nanoseconds."""
+"""Unit of times: numbers of the user's own unit, or integer nanoseconds."""
 
-_BLANK = pa.array(["", "nan", "NaN", "null"])  # text that names nothing
+_BLANK = pa.array(["", "nan", "NaN", "null"])  # text that means a missing name
 _PARSED = (pa.int64(), pa.float64(), pa.timestamp("ns"), pa.timestamp("ns", tz="UTC"))
 
 
 class Origin(NamedTuple):
-    """Where consecutive rows of one file come from; `first` rows of the file precede them."""
+    """The source of consecutive rows of one file, which come after its `first` rows."""
 
     file: str
     first: int
@@ -39,12 +37,12 @@ class Origin(NamedTuple):
         return self.file, self.first + row + 1
 
     def cut(self, rows: slice) -> "Origin":
-        """Where these rows come from."""
+        """The source of these rows."""
         return Origin(self.file, self.first + (rows.start or 0))
 
 
 class Origins(NamedTuple):
-    """The same of rows that have been sorted: the index of each row's file, and its number there."""
+    """The source of sorted rows: the index of each row's file, and its number there."""
 
     files: tuple[str, ...]
     file_of: IntArray
@@ -55,15 +53,15 @@ class Origins(NamedTuple):
         return self.files[self.file_of[row]], int(self.number[row])
 
     def cut(self, rows: slice) -> "Origins":
-        """Where these rows come from."""
+        """The source of these rows."""
         return Origins(self.files, self.file_of[rows], self.number[rows])
 
 
 @dataclass(frozen=True, eq=False)
 class RowBatch:
-    """Some rows, and where they come from.
+    """Consecutive rows.
 
-    `starts` are the rows where runs begin; `ids`, `labels` and `groups` hold one entry for each run. `ordered` says that time
+    `starts` are the first rows of runs; `ids`, `labels` and `groups` have one entry for each run. `ordered` means that time
     ascends within every run.
     """
 
@@ -81,20 +79,20 @@ class RowBatch:
         return len(self.times)
 
     def cut(self, run: int) -> tuple["RowBatch", "RowBatch"]:
-        """What lies before this run, and the rest."""
+        """The rows before this run, and the rest."""
         row = int(self.starts[run])
-        return self._part(0, slice(0, run), slice(0, row)), self._part(row, slice(run, None), slice(row, None))
+        return self._slice(slice(0, run), slice(0, row)), self._slice(slice(run, None), slice(row, None))
 
     @property
     def file(self) -> str:
         """The file of the first row."""
         return self.origin.at(0)[0]
 
-    def _part(self, first: int, runs: slice, rows: slice) -> "RowBatch":
+    def _slice(self, runs: slice, rows: slice) -> "RowBatch":
         return replace(
             self,
             origin=self.origin.cut(rows),
-            starts=self.starts[runs] - first,
+            starts=self.starts[runs] - rows.start,
             ids=self.ids[runs],
             labels=None if self.labels is None else self.labels[runs],
             groups=None if self.groups is None else self.groups[runs],
@@ -102,53 +100,50 @@ class RowBatch:
             values=tuple(column[rows] for column in self.values),
         )
 
-    def moment(self, row: int) -> str:
-        """The time of a row, as a person writes it."""
+    def time_text(self, row: int) -> str:
+        """The time of a row as text."""
         time = self.times[row]
         if self.unit == "timestamp":
             return str(np.datetime_as_string(np.datetime64(int(time), "ns"), unit="auto"))
         return f"{time}" if self.unit == "number" else f"{time / 1e9:g} s"
 
-    def write(self, room: npt.NDArray[Any], channels: tuple[str, ...], missing: Missing) -> None:
-        """Put the numbers into the first channels of `room`, (rows, channels), and refuse what is not finite.
+    def write(self, values: npt.NDArray[Any], channels: tuple[str, ...], missing: Missing) -> None:
+        """Write the numbers into the first channels of `values`, (rows, channels); refuse numbers that are not finite.
 
-        With "mask", zeros stand for what is missing, and the second half of the room says 1 where observed and 0 else.
+        With "mask", missing numbers become 0, and the second half of the channels is 1 for observed and 0 for missing.
         """
-        numbers = room[:, : len(self.values)]
+        numbers = values[:, : len(self.values)]
         with np.errstate(over="ignore", invalid="ignore"):
-            for place, column in enumerate(self.values):
-                numbers[:, place] = _numbers(column)
-            # The sum is finite only if all of them are, and much cheaper than looking at every entry.
+            for channel, column in enumerate(self.values):
+                numbers[:, channel] = _numbers(column)
+            # The sum is finite only if all numbers are, and much cheaper than a test of every number.
             if missing == "refuse" and np.isfinite(numbers.sum()):
                 return
         bad = ~np.isfinite(numbers) if missing == "refuse" else np.isinf(numbers)
         if bad.any():
-            row, place = (int(at[0]) for at in np.nonzero(bad))
-            raise self._not_finite(row, channels[place], self.values[place][row].as_py())
+            row, channel = (int(indices[0]) for indices in np.nonzero(bad))
+            raise self._not_finite(row, channels[channel], self.values[channel][row].as_py())
         if missing == "mask":
-            half = room.shape[1] // 2
+            half = values.shape[1] // 2
             absent = np.isnan(numbers)
-            room[:, half : half + len(self.values)] = ~absent
+            values[:, half : half + len(self.values)] = ~absent
             numbers[absent] = 0.0
 
     def _not_finite(self, row: int, channel: str, value: Any) -> InvalidArgument:
+        remedy = "An infinite value is not a missing value: check it."
         if value is None or value != value:
             remedy = 'Fill missing values in, or pass missing="mask".'
-        else:
-            remedy = (
-                'float32 ends at 3.4e38: pass dtype="float64".'
-                if np.isfinite(float(value))
-                else "An infinite value is not a missing value: check it."
-            )
+        elif np.isfinite(float(value)):
+            remedy = 'float32 ends at 3.4e38: pass dtype="float64".'
         run = int(np.searchsorted(self.starts, row, side="right")) - 1
         file, number = self.origin.at(row)
-        where = f"row {number} (series {self.ids[run].as_py()!r}, time {self.moment(row)})"
+        where = f"row {number} (series {self.ids[run].as_py()!r}, time {self.time_text(row)})"
         got = f"{'nothing' if value is None else value} at {where}"
         return InvalidArgument(file, f"a table of finite numbers in column {channel!r}", got, remedy)
 
 
 class _Cells(NamedTuple):
-    """A record batch, and where it comes from."""
+    """A record batch, and its source."""
 
     columns: Any
     origin: Origin | Origins
@@ -159,12 +154,12 @@ class _Cells(NamedTuple):
 
 
 def series_ids(columns: Any, choice: ColumnChoice, origin: Origin | Origins) -> Any:
-    """The IDs of a record batch, checked: whole numbers as they are, anything else as indices into a dictionary."""
+    """The checked IDs of a record batch: integers, or a dictionary array."""
     return _names(_Cells(columns, origin), choice.series, "Give every row the id of its series.")
 
 
 def row_batch(columns: Any, choice: ColumnChoice, origin: Origin | Origins) -> RowBatch:
-    """The rows of a record batch, checked but for their numbers."""
+    """The rows of a record batch, all checked except for the numbers (see `RowBatch.write`)."""
     batch = _Cells(columns, origin)
     ids = series_ids(columns, choice, origin)
     keys = run_keys(ids)
@@ -175,8 +170,8 @@ def row_batch(columns: Any, choice: ColumnChoice, origin: Origin | Origins) -> R
         origin=origin,
         starts=starts,
         ids=ids.take(pa.array(starts)),
-        labels=_one_a_run(batch, choice.label, ids, starts, changes),
-        groups=_one_a_run(batch, choice.group, ids, starts, changes),
+        labels=_run_names(batch, choice.label, ids, starts, changes),
+        groups=_run_names(batch, choice.group, ids, starts, changes),
         times=times,
         unit=unit,
         ordered=bool((changes | (times[1:] > times[:-1])).all()),
@@ -184,35 +179,34 @@ def row_batch(columns: Any, choice: ColumnChoice, origin: Origin | Origins) -> R
     )
 
 
-def kind_of(field: Any) -> str:
-    """What a column of this type holds: "number", or a word for anything else."""
-    known = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
-    if any(is_kind(field) for is_kind in known):
+def type_name(arrow_type: Any) -> str:
+    """The name of a column's type: "number", "text", or pyarrow's own."""
+    tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
+    if any(test(arrow_type) for test in tests):
         return "number"
-    return "text" if _is_text(field) else str(field)
+    return "text" if _is_text(arrow_type) else str(arrow_type)
 
 
-def encoded(parts: list[Any]) -> tuple[Codes, Any]:
-    """Places among the different entries of the parts, and these entries in the order in which they first appear."""
-    whole = pa.chunked_array(parts).unify_dictionaries().combine_chunks()
-    is_coded = types.is_dictionary(whole.type)
-    again = (whole.indices if is_coded else whole).dictionary_encode()
-    names = whole.dictionary.take(again.dictionary) if is_coded else again.dictionary
-    return again.indices.to_numpy(), names
+def encoded(columns: list[Any]) -> tuple[Codes, Any]:
+    """Indices into the different entries of the columns, and these entries in the order in which they first appear."""
+    column = pa.chunked_array(columns).unify_dictionaries().combine_chunks()
+    is_dictionary = types.is_dictionary(column.type)
+    codes = (column.indices if is_dictionary else column).dictionary_encode()
+    names = column.dictionary.take(codes.dictionary) if is_dictionary else codes.dictionary
+    return codes.indices.to_numpy(), names
 
 
-def _is_text(field: Any) -> bool:
-    value = field.value_type if types.is_dictionary(field) else field
+def _is_text(arrow_type: Any) -> bool:
+    value = arrow_type.value_type if types.is_dictionary(arrow_type) else arrow_type
     return bool(types.is_string(value) or types.is_large_string(value) or types.is_string_view(value))
 
 
 def _names(batch: _Cells, name: str, remedy: str) -> Any:
-    """A column of names without gaps: whole numbers as they are, anything else as places in a dictionary."""
-    given = batch.columns.column(name)
-    column = _coded(given)
+    """A column of names, none of them missing: integers, or a dictionary array."""
+    column = _coded(batch.columns.column(name))
     if column is None:
-        expected = f"a table with text or whole numbers in column {name!r}"
-        raise InvalidArgument(batch.origin.at(0)[0], expected, str(given.type), "Turn it into text.")
+        expected, got = f"a table with text or whole numbers in column {name!r}", str(batch.columns.column(name).type)
+        raise InvalidArgument(batch.origin.at(0)[0], expected, got, "Turn it into text.")
     row = _first_blank(column)
     if row is not None:
         value = column[row].as_py()
@@ -221,7 +215,7 @@ def _names(batch: _Cells, name: str, remedy: str) -> Any:
 
 
 def _coded(column: Any) -> Any:
-    """int64 (or uint64, which hashes need), or a dictionary array; None for a type that names nothing."""
+    """int64 (or uint64, which hashes need), or a dictionary array; None for a type that cannot be a name."""
     if types.is_dictionary(column.type) and _is_text(column.type):
         names = column.dictionary.cast(pa.string())
         return pa.DictionaryArray.from_arrays(column.indices.cast(pa.int32()), names)
@@ -234,38 +228,37 @@ def _coded(column: Any) -> Any:
 
 
 def _first_blank(column: Any) -> int | None:
-    """The first row of a column of names that has none."""
+    """The first row without a name, or None."""
     blank = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else np.zeros(len(column), np.bool_)
     if types.is_dictionary(column.type):
         names = column.dictionary
-        nameless = names.is_null(nan_is_null=types.is_floating(names.type))
+        absent = names.is_null(nan_is_null=types.is_floating(names.type))
         if types.is_string(names.type):
-            # NumPy's texts end at their last NUL: different names would become the same.
-            nameless = pc.or_(nameless, pc.or_(pc.is_in(names, value_set=_BLANK), pc.ends_with(names, "\0")))
-        if pc.any(nameless).as_py():
-            blank = blank | np.isin(column.indices.to_numpy(zero_copy_only=False), np.flatnonzero(nameless))
+            # NumPy drops a NUL at the end of text, so that different names would become the same.
+            absent = pc.or_(absent, pc.or_(pc.is_in(names, value_set=_BLANK), pc.ends_with(names, "\0")))
+        if pc.any(absent).as_py():
+            blank = blank | np.isin(column.indices.to_numpy(zero_copy_only=False), np.flatnonzero(absent))
     return int(blank.argmax()) if blank.any() else None
 
 
 def run_keys(column: Any) -> IntArray:
-    """Numbers that differ where the names of a column without gaps do."""
+    """(rows,): an integer for each name of a checked column, the same for the same name."""
     keys: IntArray = (column.indices if types.is_dictionary(column.type) else column).to_numpy()
     return keys
 
 
-def _one_a_run(batch: _Cells, name: str | None, ids: Any, starts: IntArray, changes: BoolArray) -> Any:
-    """The names of the runs, which must be the same in all rows of each."""
+def _run_names(batch: _Cells, name: str | None, ids: Any, starts: IntArray, changes: BoolArray) -> Any:
+    """(runs,): the names of the runs; all rows of a run must agree."""
     if name is None:
         return None
     column = _names(batch, name, "Name it in every row, or drop the series.")
     keys = run_keys(column)
-    torn = (keys[1:] != keys[:-1]) & ~changes
-    if torn.any():
-        row = int(torn.argmax()) + 1
+    differing = (keys[1:] != keys[:-1]) & ~changes
+    if differing.any():
+        row = int(differing.argmax()) + 1
         got = f"{column[row].as_py()!r} after {column[row - 1].as_py()!r} in series {ids[row].as_py()!r}"
-        raise batch.fault(
-            name, "one name for each series in", got, row, "Check that row; all rows of a series must agree."
-        )
+        remedy = "Check that row; all rows of a series must agree."
+        raise batch.fault(name, "one name for each series in", got, row, remedy)
     return column.take(pa.array(starts))
 
 
@@ -278,23 +271,22 @@ def _numbers(column: Any) -> npt.NDArray[Any]:
 
 
 def _ticks(batch: _Cells, name: str) -> tuple[npt.NDArray[Any], Unit]:
-    """Times as numbers that can be compared, and what they are."""
+    """The times of the rows as numbers, and their unit."""
     column = batch.columns.column(name)
     if column.null_count:
         raise batch.fault(name, "a time in every row of", "nothing", int(np.argmax(column.is_null())), "Drop the row.")
     column = _parsed(batch, name, column) if _is_text(column.type) else column
+    file, number = batch.origin.at(0)
     try:
-        found = _counted(column)
+        counted = _counted(column)
     except pa.ArrowInvalid:
         remedy = "Times are counted in nanoseconds from 1970; count them in another unit, as whole numbers."
-        file, number = batch.origin.at(0)
-        got = f"others from row {number} on"
-        raise InvalidArgument(file, f"a table of the years 1678..2261 in column {name!r}", got, remedy) from None
-    if found is None:
+        expected, got = f"a table of the years 1678..2261 in column {name!r}", f"others from row {number} on"
+        raise InvalidArgument(file, expected, got, remedy) from None
+    if counted is None:
         expected = f"a table with numbers or timestamps in column {name!r}"
-        raise InvalidArgument(batch.origin.at(0)[0], expected, str(column.type), "Turn it into one of them.")
-    counts, unit = found
-    times = counts.to_numpy()
+        raise InvalidArgument(file, expected, str(column.type), "Turn it into one of them.")
+    times, unit = counted[0].to_numpy(), counted[1]
     finite = np.isfinite(times)
     if not finite.all():
         row = int((~finite).argmax())
@@ -303,21 +295,21 @@ def _ticks(batch: _Cells, name: str) -> tuple[npt.NDArray[Any], Unit]:
 
 
 def _counted(times: Any) -> tuple[Any, Unit] | None:
-    """Times, one or a column of them, as numbers, and what they are; None for a type that holds no times."""
-    kind = times.type
-    if types.is_timestamp(kind) or types.is_date(kind):
-        return times.cast(pa.timestamp("ns", tz=getattr(kind, "tz", None))).cast(pa.int64()), "timestamp"
-    if types.is_duration(kind):
+    """A time, or a column of them, as numbers, and their unit; None for a type that is no time."""
+    given = times.type
+    if types.is_timestamp(given) or types.is_date(given):
+        return times.cast(pa.timestamp("ns", tz=getattr(given, "tz", None))).cast(pa.int64()), "timestamp"
+    if types.is_duration(given):
         return times.cast(pa.duration("ns")).cast(pa.int64()), "duration"
-    if types.is_integer(kind) and kind != pa.uint64():
+    if types.is_integer(given) and given != pa.uint64():
         return times.cast(pa.int64()), "number"
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+    if types.is_integer(given) or types.is_floating(given) or types.is_decimal(given):
         return times.cast(pa.float64(), safe=False), "number"
     return None
 
 
 def tick(value: object) -> tuple[int | float, str] | None:
-    """One time, as a column of it would be read, and its unit; None if it is no time.
+    """One time, read as in a column of times, and its unit; None if it is no time.
 
     >>> tick("1970-01-01 00:00:01"), tick("1970-01-01T00:00:01Z"), tick(2.5)
     ((1000000000, 'timestamp'), (1000000000, 'timestamp with a time zone'), (2.5, 'number'))
@@ -325,35 +317,35 @@ def tick(value: object) -> tuple[int | float, str] | None:
     try:
         time = pa.array([value.strip() if isinstance(value, str) else value])[0]
         if isinstance(value, str):
-            read = (read_as(time, kind) for kind in _PARSED)
-            time = next((found for found in read if found is not None), time)
-        found = _counted(time) if time.is_valid else None
+            parsed = (read_as(time, arrow_type) for arrow_type in _PARSED)
+            time = next((result for result in parsed if result is not None), time)
+        counted = _counted(time) if time.is_valid else None
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
-    if found is None:
+    if counted is None:
         return None
-    zoned = " with a time zone" if getattr(time.type, "tz", None) else ""
-    return found[0].as_py(), f"{found[1]}{zoned}"
+    zone = " with a time zone" if getattr(time.type, "tz", None) else ""
+    return counted[0].as_py(), f"{counted[1]}{zone}"
 
 
 def _parsed(batch: _Cells, name: str, column: Any) -> Any:
-    """Times written as text: all numbers, or all timestamps."""
+    """Times from text: all numbers, or all timestamps."""
     column = pc.utf8_trim_whitespace(column.cast(pa.string()))
-    for kind in _PARSED:
-        times = read_as(column, kind)
+    for arrow_type in _PARSED:
+        times = read_as(column, arrow_type)
         if times is not None:
             return times
-    # What the first row is, the others have to be.
-    kind = next((kind for kind in _PARSED[1:] if read_as(column[0], kind) is not None), _PARSED[1])
-    row = next(row for row in range(len(column)) if read_as(column[row], kind) is None)
+    # The first row sets the type of the others.
+    first = next((arrow_type for arrow_type in _PARSED[1:] if read_as(column[0], arrow_type) is not None), _PARSED[1])
+    row = next(row for row in range(len(column)) if read_as(column[row], first) is None)
     text = column[row].as_py()
     remedy = "Write numbers, or timestamps like 2026-11-15 23:59:59, all with a time zone or all without."
     raise batch.fault(name, "numbers or timestamps in", repr(text) if text else "nothing", row, remedy)
 
 
-def read_as(text: Any, kind: Any) -> Any:
-    """Text, one or a column of it, as this type; None if it cannot be."""
+def read_as(text: Any, arrow_type: Any) -> Any:
+    """Text, or a column of it, as this type; None if it cannot be converted."""
     try:
-        return text.cast(kind)
+        return text.cast(arrow_type)
     except pa.ArrowInvalid:
         return None

@@ -193,8 +193,8 @@ def test_parts_hold_whole_series_and_together_the_whole_table(tmp_path, suffix, 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".tsv"])
 def test_a_csv_is_opened_once(tmp_path, monkeypatch, suffix):
     opened, parsed = [], []
-    open_file, open_csv = sources.open_file, csv.open_csv
-    monkeypatch.setattr(sources, "open_file", lambda path: (opened.append(path), open_file(path))[1])
+    open_file, open_csv = sources.pa.OSFile, csv.open_csv
+    monkeypatch.setattr(sources.pa, "OSFile", lambda path: (opened.append(Path(path)), open_file(path))[1])
     monkeypatch.setattr(
         sources.csv, "open_csv", lambda source, *options: (parsed.append(source), open_csv(source, *options))[1]
     )

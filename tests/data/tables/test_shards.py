@@ -100,7 +100,7 @@ def test_wherever_it_is_cut_every_series_comes_once_and_whole(tmp_path_factory, 
     table = frame(sizes)
     cuts = [min(cut, len(table)) for cut in cuts]
     folder = written(table, tmp_path_factory.mktemp("table") / "t", cuts, group)
-    plan = TablePlan.in_shards(folder, Columns(), least=least)
+    plan = TablePlan.in_shards(folder, Columns(), shard_rows=least)
     found = all_of(plan, room)
     assert found == expected(table)
     assert list(found) == list(expected(table))
@@ -112,19 +112,19 @@ def test_batches_of_the_reader_do_not_matter(tmp_path, monkeypatch):
     folder = written(table, tmp_path / "t", [20, 50], 9)
     for batch in (1, 3, 8):
         monkeypatch.setattr(sources, "_ROWS", batch)
-        assert all_of(TablePlan.in_shards(folder, Columns(), least=13), room=20) == expected(table)
+        assert all_of(TablePlan.in_shards(folder, Columns(), shard_rows=13), room=20) == expected(table)
 
 
 def test_shards_have_the_rows_that_were_asked_for_but_for_the_last(tmp_path):
     folder = written(frame([5] * 200), tmp_path / "t", [33, 400, 401, 900], 70)
-    plan = TablePlan.in_shards(folder, Columns(), least=120)
+    plan = TablePlan.in_shards(folder, Columns(), shard_rows=120)
     sizes = [sum(plan.ranges[index].stop - plan.ranges[index].start for index in shard) for shard in plan.shards]
     assert sizes == [120] * 8 + [40]
 
 
 def test_a_very_long_table_has_no_more_shards_than_that(tmp_path, monkeypatch):
     monkeypatch.setattr(plans, "MOST", 7)
-    plan = TablePlan.in_shards(written(frame([5] * 200), tmp_path / "t"), Columns(), least=10)
+    plan = TablePlan.in_shards(written(frame([5] * 200), tmp_path / "t"), Columns(), shard_rows=10)
     assert len(plan.shards) == 7
 
 
@@ -169,7 +169,7 @@ def test_a_file_without_a_footer_is_passed_over_and_series_of_its_neighbours_are
     (folder / "001.parquet").write_bytes(b"PAR1 and no more")
     (folder / "0015.parquet").write_bytes(b"")
     for least in (1, 5, 100):
-        plan = TablePlan.in_shards(folder, Columns(), least=least)
+        plan = TablePlan.in_shards(folder, Columns(), shard_rows=least)
         whole = expected(table)
         assert all_of(plan) == {name: whole[name] for name in ("unit 0", "unit 1", "unit 3", "unit 4")}
         assert len(plan.broken) == 2
@@ -181,7 +181,7 @@ def test_a_series_on_both_sides_of_what_cannot_be_read_is_left_out(tmp_path):
     folder = written(table, tmp_path / "t", [8, 12])
     (folder / "001.parquet").write_bytes(b"PAR1 and no more")
     for least in (1, 3, 8, 100):
-        found = all_of(TablePlan.in_shards(folder, Columns(), least=least))
+        found = all_of(TablePlan.in_shards(folder, Columns(), shard_rows=least))
         assert found == {name: values for name, values in expected(table).items() if name != "unit 1"}
 
 
@@ -191,7 +191,7 @@ def test_of_a_file_that_is_damaged_inside_no_row_is_wrong(tmp_path, monkeypatch,
     table = frame([6] * 20)
     folder = written(table, tmp_path / "t", [], 20)  # groups: rows 0-19, 20-39, ...
     damaged(folder / "000.parquet", group=2)
-    found = all_of(TablePlan.in_shards(folder, Columns(), least=least))
+    found = all_of(TablePlan.in_shards(folder, Columns(), shard_rows=least))
     whole = expected(table)
     assert all(values == whole[name] for name, values in found.items())
     lost = {f"unit {n}" for n in range(40 // 6, 59 // 6 + 1)}  # all that have a row in the damaged group
@@ -235,7 +235,7 @@ def test_a_series_that_comes_back_is_seen_from_the_ids_and_while_it_is_read(tmp_
     table = pa.concat_tables([frame([3, 3]), frame([3])])
     for cuts, least in (([], 1000), ([6], 1000), ([2, 4], 2)):
         folder = written(table, tmp_path / f"{len(cuts)}", cuts)
-        plan = TablePlan.in_shards(folder, Columns(), least=least)
+        plan = TablePlan.in_shards(folder, Columns(), shard_rows=least)
         assert not plan.contiguous()
         if least > len(table):
             with pytest.raises(SeriesReturns):
@@ -260,8 +260,8 @@ def test_whatever_the_order_of_rows_the_shards_are_those_of_the_sorted_table(
     chance.shuffle(others)
     order = [*firsts, *others]
     mixed = written(table.take(pa.array(order)), folder / "mixed", [min(cut, len(table)) for cut in cuts], 7)
-    plan = TablePlan.in_shards(written(table, folder / "t"), Columns(), least=least)
-    with sorted_by_series(TablePlan.in_shards(mixed, Columns(), least=least), least, folder) as in_order:
+    plan = TablePlan.in_shards(written(table, folder / "t"), Columns(), shard_rows=least)
+    with sorted_by_series(TablePlan.in_shards(mixed, Columns(), shard_rows=least), least, folder) as in_order:
         found = [shapes(in_order, shard, room) for shard in range(len(in_order.shards))]
         assert all_of(in_order, room) == all_of(plan, room) == expected(table)
         assert list(all_of(in_order, room)) == list(expected(table))

@@ -1,7 +1,4 @@
-"""The files of a long table: which ones they are, which columns they have, and their rows, a batch at a time.
-
-Only what reads tables imports this module, and late: it needs pyarrow, which others need not wait for.
-"""
+"""The files of a long table: their names, their columns, and their rows in record batches (imported late: it needs pyarrow)."""
 
 import glob
 import re
@@ -16,72 +13,65 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from sooner.errors import InvalidArgument, UnreadableFile
+from sooner.errors import InvalidArgument, UnreadableFile, short_reason
 from sooner.series.columns import ColumnChoice
-from sooner.series.rows import kind_of, read_as
+from sooner.series.rows import read_as, type_name
 
 PARQUET = (".parquet", ".pq")
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
-_ROWS = 2**16  # of a Parquet file at a time
-_BUFFER = 2**18  # bytes of each Parquet column at a time, where pyarrow would read a whole row group
+_ROWS = 2**16  # rows in a record batch of a Parquet file
+_BUFFER = 2**18  # bytes of each Parquet column in memory, where pyarrow would read a whole row group
 _LARGE = 2**24  # bytes of a row group; smaller ones are read whole, and no damaged page can claim more than it has
-_BYTES = 2**20  # of a CSV file at a time; pyarrow reads up to 32 times as much ahead
-_RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")  # how pyarrow says it
+_BYTES = 2**20  # bytes in a block of a CSV file; pyarrow reads up to 32 times as much ahead
+_RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")  # pyarrow's message
 _FAILURES = (pa.ArrowException, OSError, UnicodeError)
-_CODED = pa.dictionary(pa.int32(), pa.string())
+_TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
 def table_files(path: str | Path) -> list[Path]:
-    """The files that a path means: itself, all tables in a folder (and below), or what a pattern like `*.csv` matches."""
-    place, remedy = Path(path).expanduser(), f"A table ends in one of {', '.join(PARQUET + CSV)}."
-    if place.is_dir():
-        # What is hidden, or half written by another program, is not meant.
-        found = [
-            file for file in place.rglob("*") if not any(part[0] in "._" for part in file.relative_to(place).parts)
-        ]
+    """The files of a path: itself, all tables in a folder (and below), or the matches of a pattern like `*.csv`."""
+    source, remedy = Path(path).expanduser(), f"A table ends in one of {', '.join(PARQUET + CSV)}."
+    if source.is_dir():
         got = "a folder without one"
-    elif place.exists():
-        found, got = [place], f"a file {place.suffix!r}" if place.suffix else "a file without a suffix"
+        # Hidden files, and files that another program is writing, are left out.
+        matches = [file for file in source.rglob("*") if not _is_hidden(file.relative_to(source))]
+    elif source.exists():
+        matches, got = [source], f"a file {source.suffix!r}" if source.suffix else "a file without a suffix"
     else:
-        found, got = [Path(name) for name in glob.iglob(str(place), recursive=True)], "nothing there"
+        matches, got = [Path(name) for name in glob.iglob(str(source), recursive=True)], "nothing there"
         remedy = "Check the name and the current folder."
-    files = sorted(file for file in found if file.is_file() and is_table(file))
+    files = sorted(file for file in matches if file.is_file() and is_table(file))
     if not files:
         raise InvalidArgument(str(path), "a table", got, remedy)
     if len({is_parquet(file) for file in files}) > 1:
-        raise InvalidArgument(
-            str(path), "tables of one kind", "Parquet and CSV", "Name one file type: *.parquet or *.csv."
-        )
+        remedy = "Name one file type: *.parquet or *.csv."
+        raise InvalidArgument(str(path), "tables of one kind", "Parquet and CSV", remedy)
     return files
 
 
+def _is_hidden(path: Path) -> bool:
+    return any(name[0] in "._" for name in path.parts)
+
+
 def is_table(path: Path) -> bool:
-    """By its suffix."""
+    """Whether the suffix is that of a table."""
     return path.name.lower().endswith(PARQUET + CSV)
 
 
 def is_parquet(path: Path) -> bool:
-    """By its suffix; the other tables are CSV."""
+    """Whether the suffix is that of a Parquet file; all other tables are CSV."""
     return path.name.lower().endswith(PARQUET)
 
 
-def _group_sizes(path: Path, footer: Any) -> list[int]:
-    """The rows of each row group; a damaged footer may state another sum."""
-    sizes = [footer.row_group(index).num_rows for index in range(footer.num_row_groups)]
-    if min(sizes, default=0) < 0:
-        raise UnreadableFile(str(path), "a Parquet file of row groups with rows", f"one of {min(sizes)}")
-    return sizes
-
-
 class FileSchema(NamedTuple):
-    """What a file says of itself.
+    """The schema of a file.
 
-    `kinds` are its columns in their order, and what each one holds: "number", or a word for anything else. `types` says it as
-    pyarrow does, and `groups` are the rows in each row group of a Parquet file; a CSV file has neither.
+    `columns` are the types of the columns in words ("number" or another), in their order; `types` are pyarrow's, and `groups` the
+    numbers of rows of the row groups, both only for Parquet files.
     """
 
-    kinds: dict[str, str]
+    columns: dict[str, str]
     types: dict[str, Any]
     groups: list[int]
 
@@ -91,16 +81,19 @@ def parquet_schema(path: Path) -> FileSchema:
     _refuse_empty_file(path)
     footer = _footer(path)
     fields = list(footer.schema.to_arrow_schema())
-    kinds = _different(path, [(field.name, kind_of(field.type)) for field in fields])
-    return FileSchema(kinds, {field.name: field.type for field in fields}, _group_sizes(path, footer))
+    columns = _by_name(path, [(field.name, type_name(field.type)) for field in fields])
+    groups = [footer.row_group(index).num_rows for index in range(footer.num_row_groups)]
+    if min(groups, default=0) < 0:
+        raise UnreadableFile(str(path), "a Parquet file of row groups with rows", f"one of {min(groups)}")
+    return FileSchema(columns, {field.name: field.type for field in fields}, groups)
 
 
-def _different(path: Path, kinds: list[tuple[str, str]]) -> dict[str, str]:
-    twice = [name for name, count in Counter(name for name, _ in kinds).items() if count > 1]
-    if twice:
-        expected = "a table whose columns have different names"
-        raise InvalidArgument(str(path), expected, f"{twice[0]!r} twice", "Rename one of them.")
-    return dict(kinds)
+def _by_name(path: Path, columns: list[tuple[str, str]]) -> dict[str, str]:
+    for name, count in Counter(name for name, _ in columns).items():
+        if count > 1:
+            expected = "a table whose columns have different names"
+            raise InvalidArgument(str(path), expected, f"{name!r} twice", "Rename one of them.")
+    return dict(columns)
 
 
 def _refuse_empty_file(path: Path) -> None:
@@ -118,7 +111,7 @@ def _footer(path: Path) -> Any:
 def parquet_batches(
     path: Path, choice: ColumnChoice, names: Sequence[str], groups: Sequence[int] | None = None
 ) -> Iterator[Any]:
-    """These columns of a Parquet file, a record batch at a time; only of these row groups, if they are named."""
+    """The record batches of these columns of a Parquet file; `groups` are the row groups to read, by default all."""
     _refuse_empty_file(path)
     footer = _footer(path)
     wanted = [footer.row_group(group) for group in (range(footer.num_row_groups) if groups is None else groups)]
@@ -134,33 +127,32 @@ def parquet_batches(
             page_checksum_verification=True,
         ) as file:
             for batch in file.iter_batches(_ROWS, row_groups=groups, columns=list(names)):
-                batch.validate(full=True)  # most files have no checksums: text may be damaged, and readable
+                batch.validate(full=True)  # most files have no checksums: damaged text may be readable
                 rows += len(batch)
                 if rows > stated:
                     break
                 yield batch
     except _FAILURES as error:
         raise _unreadable(path, "Parquet", error) from None
-    if rows != stated:  # where a damaged column ends early, pyarrow ends too, without a word
-        raise UnreadableFile(
-            str(path), f"a Parquet file of {stated} rows, as its footer says", "another number of rows"
-        )
+    if rows != stated:  # pyarrow stops without an error if a damaged column ends early
+        expected = f"a Parquet file of {stated} rows, as its footer says"
+        raise UnreadableFile(str(path), expected, "another number of rows")
 
 
 class CsvFile:
-    """A CSV file that is opened once: its first block shows the schema, then it is read from the start.
+    """A CSV file that is opened once: its first block gives the schema, then it is read from the start.
 
-    By the first rows; what turns out to be no number further down is found when it is read.
+    A column whose first rows are numbers may contain text further down: `batches` refuses it there.
     """
 
     def __init__(self, path: Path) -> None:
         _refuse_empty_file(path)
         self.path = path
         try:
-            self._file = open_file(path)
-            self._head = self._stream()  # kept: a gzip stream closes the file below it when it is freed
-            # In Arrow's own memory: a thread of pyarrow may be the last to let go of the block, and for bytes of Python it
-            # would need the interpreter, and abort the process if that has ended.
+            self._file = pa.OSFile(str(path))
+            self._head = self._stream()  # kept: a gzip stream closes its file when it is freed
+            # In Arrow's own memory: a thread of pyarrow may free the block last, and to free Python's bytes it would need
+            # the interpreter, and abort the process if that has ended.
             block = self._head.read_buffer(_BYTES)
         except _FAILURES as error:
             raise _unreadable(path, "CSV", error) from None
@@ -170,20 +162,17 @@ class CsvFile:
         convert = csv.ConvertOptions(strings_can_be_null=True)
         with _csv_reader(pa.BufferReader(block), path, convert) as reader:
             batch = next(iter(reader), None)
-            fields = [(field.name, field.type) for field in reader.schema]
-        kinds = [(name, kind_of(kind)) for name, kind in fields]
-        kinds = [
-            (name, _described(batch, index) if kind == "text" else kind) for index, (name, kind) in enumerate(kinds)
-        ]
-        self.schema = FileSchema(_different(path, kinds), {}, [])
-        self._flags = {name for name, kind in fields if kind == pa.bool_()}
+            fields = list(enumerate(reader.schema))
+            columns = [(field.name, _csv_type(batch, index, field.type)) for index, field in fields]
+        self.schema = FileSchema(_by_name(path, columns), {}, [])
+        self._booleans = {field.name for _, field in fields if field.type == pa.bool_()}
 
     def batches(self, choice: ColumnChoice, names: Sequence[str]) -> Iterator[Any]:
-        """These columns, a record batch at a time; to be called once."""
-        texts = dict.fromkeys(filter(None, (choice.series, choice.label, choice.group)), _CODED)
-        types = {choice.time: pa.string(), **texts}
-        types |= {name: pa.bool_() if name in self._flags else pa.float64() for name in choice.channels}
-        types = {name: kind for name, kind in types.items() if name in names}
+        """The record batches of these columns; to be called once."""
+        types = {choice.time: pa.string()}
+        types |= dict.fromkeys(filter(None, (choice.series, choice.label, choice.group)), _TEXT)
+        types |= {name: pa.bool_() if name in self._booleans else pa.float64() for name in choice.channels}
+        types = {name: arrow_type for name, arrow_type in types.items() if name in names}
         convert = csv.ConvertOptions(column_types=types, include_columns=list(types), strings_can_be_null=False)
         with _csv_reader(self._stream(), self.path, convert) as reader:
             yield from reader
@@ -193,17 +182,19 @@ class CsvFile:
         return pa.CompressedInputStream(self._file, "gzip") if self.path.suffix.lower() == ".gz" else self._file
 
 
-def open_file(path: Path) -> Any:
-    """The bytes of a file."""
-    return pa.OSFile(str(path))
+def _csv_type(batch: Any, index: int, arrow_type: Any) -> str:
+    """`type_name`, with the first text of a column of text."""
+    name = type_name(arrow_type)
+    row = _first_text(batch.column(index)) if name == "text" and batch is not None else None
+    return name if row is None else f"text ({batch.column(index)[row].as_py()!r} at row {row + 1})"
 
 
 @contextmanager
 def _csv_reader(source: Any, path: Path, convert: Any) -> Iterator[Any]:
-    """A reader of record batches; what pyarrow says about a bad file becomes our sentence."""
+    """A reader of record batches, with our errors instead of pyarrow's."""
     delimiter = "\t" if ".tsv" in path.name.lower() else ","
-    # One thread: only then pyarrow counts the rows that it refuses. It could also hand them to a function of ours, but a thread
-    # of its own would hold that function, and abort the process if Python has ended by the time it lets go.
+    # One thread: only then pyarrow counts the rows that it refuses. It could also pass them to a Python function, but one of its
+    # threads would hold that function, and abort the process if Python has ended by the time it lets go.
     reading = csv.ReadOptions(block_size=_BYTES, use_threads=False)
     try:
         with csv.open_csv(source, reading, csv.ParseOptions(delimiter=delimiter), convert) as reader:
@@ -211,25 +202,25 @@ def _csv_reader(source: Any, path: Path, convert: Any) -> Iterator[Any]:
     except _FAILURES as error:
         ragged = _RAGGED.search(str(error))
         if ragged:
-            row, expected, got = map(int, ragged.groups())
-            place = f"{got} at row {row - 1}"  # the line of names is its first
+            row, expected, cells = map(int, ragged.groups())
+            got = f"{cells} at row {row - 1}"  # pyarrow counts the header
             remedy = "Check that line for a missing or extra separator."
-            raise InvalidArgument(str(path), f"a table of {expected} cells a row", place, remedy) from None
-        numbers = [name for name, kind in (convert.column_types or {}).items() if kind == pa.float64()]
+            raise InvalidArgument(str(path), f"a table of {expected} cells a row", got, remedy) from None
+        numbers = [name for name, arrow_type in (convert.column_types or {}).items() if arrow_type == pa.float64()]
         raise _text_among(path, numbers) or _unreadable(path, "CSV", error) from None
 
 
 def _text_among(path: Path, numbers: list[str]) -> InvalidArgument | None:
-    """Where the first text stands in these columns of numbers, said in a sentence."""
+    """The error that names the first text in these columns of numbers."""
     if not numbers:
         return None
-    wanted, before = dict.fromkeys(numbers, pa.string()), 0
-    convert = csv.ConvertOptions(column_types=wanted, include_columns=numbers, strings_can_be_null=True)
+    types, before = dict.fromkeys(numbers, pa.string()), 0
+    convert = csv.ConvertOptions(column_types=types, include_columns=numbers, strings_can_be_null=True)
     with _csv_reader(path, path, convert) as reader:
         for batch in reader:
-            found = [(row, name) for name in numbers if (row := _first_text(batch.column(name))) is not None]
-            if found:
-                row, name = min(found)
+            texts = [(row, name) for name in numbers if (row := _first_text(batch.column(name))) is not None]
+            if texts:
+                row, name = min(texts)
                 got = f"{batch.column(name)[row].as_py()!r} at row {before + row + 1}"
                 remedy = "Check that row, or leave this column out."
                 return InvalidArgument(str(path), f"a table of numbers in column {name!r}", got, remedy)
@@ -245,21 +236,15 @@ def _first_text(column: Any) -> int | None:
     return next(row for row in range(len(column)) if read_as(column[row], pa.float64()) is None)
 
 
-def _described(batch: Any, index: int) -> str:
-    row = None if batch is None else _first_text(batch.column(index))
-    return "text" if batch is None or row is None else f"text ({batch.column(index)[row].as_py()!r} at row {row + 1})"
-
-
-def _unreadable(path: Path, kind: str, error: BaseException) -> InvalidArgument:
-    said = " ".join(str(error).split()).rstrip(".")
-    if "Empty CSV" in said:
+def _unreadable(path: Path, file_type: str, error: Exception) -> InvalidArgument:
+    message = str(error)
+    if "Empty CSV" in message:
         return no_rows(str(path))
-    if isinstance(error, UnicodeError) or "invalid UTF8" in said:
+    if isinstance(error, UnicodeError) or "invalid UTF8" in message:
         return InvalidArgument(str(path), "text in UTF-8", "other bytes", "Save it as UTF-8.")
-    said = said if len(said) <= 160 else f"{said[:157]}..."
-    return UnreadableFile(str(path), f"a readable {kind} file", said)
+    return UnreadableFile(str(path), f"a readable {file_type} file", short_reason(error))
 
 
 def no_rows(path: str) -> InvalidArgument:
-    """What to say of a table without data."""
+    """The error for a table without rows."""
     return InvalidArgument(path, "a table with at least 1 row", "none", "Check the program that wrote this file.")

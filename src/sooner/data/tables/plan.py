@@ -1,12 +1,9 @@
-"""The one reader of long tables: which files, columns and ranges of rows there are, and the rows themselves.
+"""The plan of reading a long table: its columns, and the ranges of rows of its files (imported late: it needs pyarrow).
 
-Whole reading, parts of a table and the shards of `sooner score` all get their rows here. Parquet files say in their footers how
-many rows they have, so a table of them is cut into shards before any row is read; CSV files are one shard.
-
-Only what reads tables imports this module, and late: it needs pyarrow, which others need not wait for.
+All rows are read here, of whole tables, chunks and the shards of `sooner score`. Parquet files state their numbers of rows, so
+they are divided into shards before any row is read; CSV files are one shard.
 """
 
-import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,17 +26,17 @@ if TYPE_CHECKING:
     from sooner.data.tables.spill import SortedRows
 
 ROWS = 2**17
-"""The least number of rows in a shard, but for the last one."""
+"""The minimum number of rows in a shard, except for the last one."""
 MOST = 10_000
-"""The largest number of shards: those of a longer table are longer."""
+"""The maximum number of shards; longer tables have longer shards."""
 
 Broken: TypeAlias = Mapping[int, str]
-"""Ranges of rows that cannot be read, by their index, and why."""
+"""The reason why a range of rows cannot be read, by the index of the range."""
 
 
 @dataclass(frozen=True)
 class RowRange:
-    """Rows `start` to `stop` of a file: they are in the row groups `groups`, whose first row is row `before` of the file."""
+    """Rows `start` to `stop` of a file, which are in the row groups `groups`; `before` rows of the file precede these groups."""
 
     file: str
     start: int
@@ -50,18 +47,18 @@ class RowRange:
 
 @dataclass(frozen=True)
 class TablePlan:
-    """A table, and how it is cut.
+    """The plan of a table.
 
     Args:
-        layout: its columns, and what they become.
-        columns: as the user names them.
+        layout: its columns, and how they are read.
+        columns: the user's names.
         labelling: whether series have labels.
         ranges: all rows of all files, in their order.
-        shards: neighbouring ranges, from first to last; where `in_order` is set, the series of each shard.
+        shards: consecutive ranges; with `in_order`, the series of each shard.
         broken: the ranges of files whose schema cannot be read.
-        rows: how many there are; None if that is not known.
-        id_type: the type of the IDs, as pyarrow says it.
-        in_order: the rows sorted by series, where those of the table are not contiguous.
+        rows: the number of rows; None if it is not known.
+        id_type: the pyarrow type of the IDs.
+        in_order: the rows sorted by series, if those of the table are not contiguous.
     """
 
     layout: Layout
@@ -85,28 +82,57 @@ class TablePlan:
         missing: Missing = "refuse",
         gaps: Gaps = "none",
         dtype: Dtype = "float64",
+        shard_rows: int | None = None,
     ) -> "TablePlan":
-        """A table to be read as it is: in one shard, and with every file readable."""
+        """Plan the reading of a table.
+
+        With `shard_rows`, Parquet files are divided into shards of at least this many rows, unreadable files are passed over, and
+        IDs keep their type. Without it, there is one shard, and every file must be readable.
+        """
         schemas = _schemas(path)
-        for fault in schemas.faults.values():
-            raise fault
-        return _planned(path, schemas, columns, labelling, missing, gaps, dtype, "numbers", sys.maxsize)
+        if schemas.faults and (shard_rows is None or not schemas.known):
+            raise next(iter(schemas.faults.values()))
+        first, schema = next(iter(schemas.known.items()))
+        choice = choose(columns, schema.columns, str(first), labelling)
+        is_parquet = sources.is_parquet(first)
+        numerals: Numerals = "numbers" if shard_rows is None and not is_parquet else "text"
+        layout = Layout(str(path), choice, missing, gaps, dtype, numerals)
+        ranges = [RowRange(str(file), 0, sys.maxsize) for file in schemas.files]
+        shards: tuple[range, ...] = (range(len(ranges)),)
+        total = None
+        if is_parquet:
+            groups = {file: schemas.known[file].groups if file in schemas.known else [] for file in schemas.files}
+            total = sum(map(sum, groups.values()))
+            ranges, shards = _divided(groups, sys.maxsize if shard_rows is None else max(shard_rows, -(-total // MOST)))
+        faults = {str(file): fault.reason for file, fault in schemas.faults.items()}
+        broken = {index: faults[rows.file] for index, rows in enumerate(ranges) if rows.file in faults}
+        plan = cls(layout, columns, labelling, tuple(ranges), shards, broken, total, pa.string(), None, schemas.opened)
+        for file, other in schemas.known.items():
+            plan._refuse_other_columns(file, other.columns)
+        if total == 0:
+            raise sources.no_rows(str(path))
+        if is_parquet and shard_rows is not None:
+            return replace(plan, id_type=_id_type(schemas.known, choice.series))
+        return plan
 
     @classmethod
     def in_shards(
-        cls, path: str | Path, columns: Columns, *, missing: Missing = "refuse", gaps: Gaps = "none", least: int = ROWS
+        cls,
+        path: str | Path,
+        columns: Columns,
+        *,
+        missing: Missing = "refuse",
+        gaps: Gaps = "none",
+        shard_rows: int = ROWS,
     ) -> "TablePlan":
-        """A table to be scored: in shards of at least `least` rows, without labels, with IDs of the type that they have.
-
-        Files that cannot be read are passed over. Other columns in a Parquet file are refused now, not in the middle of the work.
-        """
-        return _planned(path, _schemas(path), columns, "unlabelled", missing, gaps, "float64", "text", least)
+        """Plan the scoring of a table."""
+        return cls.of(path, columns, "unlabelled", missing=missing, gaps=gaps, shard_rows=shard_rows)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_opened": {}}  # open files do not travel to other processes
+        return {**self.__dict__, "_opened": {}}  # open files cannot be sent to other processes
 
     def batches(self) -> Iterator[RowBatch]:
-        """All rows, in the order of the files, or by series where they have been sorted."""
+        """All rows, in the order of the files, or sorted by series."""
         for index in range(len(self.shards if self.in_order else self.ranges)):
             yield from self.in_order.rows(self, index) if self.in_order else self.range_batches(index)
 
@@ -117,48 +143,54 @@ class TablePlan:
             yield row_batch(batch, choice, origin)
 
     def records(self, index: int, names: Sequence[str]) -> Iterator[tuple[Origin, Any]]:
-        """These columns of a range, a record batch at a time."""
-        part = self.ranges[index]
-        row = part.before
-        for batch in self._file_batches(part, names):
-            low, high = max(part.start - row, 0), min(part.stop - row, len(batch))
+        """The record batches of these columns of a range."""
+        rows = self.ranges[index]
+        first = rows.before
+        for batch in self._file_batches(rows, names):
+            low, high = max(rows.start - first, 0), min(rows.stop - first, len(batch))
             if low < high:
-                yield Origin(part.file, row + low), batch.slice(low, high - low)
-            row += len(batch)
-            if row >= part.stop:
+                yield Origin(rows.file, first + low), batch.slice(low, high - low)
+            first += len(batch)
+            if first >= rows.stop:
                 return
 
-    def _file_batches(self, part: RowRange, names: Sequence[str]) -> Iterator[Any]:
-        path, choice = Path(part.file), self.layout.choice
+    def _file_batches(self, rows: RowRange, names: Sequence[str]) -> Iterator[Any]:
+        path, choice = Path(rows.file), self.layout.choice
         if sources.is_parquet(path):
-            return sources.parquet_batches(path, choice, names, part.groups) if part.stop else iter(())
-        file = self._opened.pop(part.file, None)
+            return sources.parquet_batches(path, choice, names, rows.groups) if rows.stop else iter(())
+        file = self._opened.pop(rows.file, None)
         if file is None:
             file = sources.CsvFile(path)
-            _refuse_other_columns(self, path, file.schema.kinds)
+            self._refuse_other_columns(path, file.schema.columns)
         return file.batches(choice, names)
 
-    def contiguous(self) -> bool:
-        """Whether the rows of every series are next to each other; only the IDs are read, and 8 bytes kept of each.
+    def _refuse_other_columns(self, file: Path, types: Mapping[str, str]) -> None:
+        other, choice = choose(self.columns, types, str(file), self.labelling), self.layout.choice
+        if other != choice:
+            first = next(rows.file for index, rows in enumerate(self.ranges) if index not in self.broken)
+            expected = f"a table of the same columns as {first}, {choice.names()}"
+            raise InvalidArgument(str(file), expected, f"{other.names()}", "Name the columns that all files have.")
 
-        Where two IDs have the same hash the answer is False, which costs time and changes nothing else.
+    def contiguous(self) -> bool:
+        """Whether the rows of every series are contiguous; reads only the IDs, and keeps 8 bytes of each.
+
+        If two IDs have the same hash the answer is False, which costs time and changes nothing else.
         """
         last, seen = None, [np.zeros(0, np.int64)]
         for index in range(len(self.ranges)):
             try:
                 for ids in self._ids(index) if index not in self.broken else ():
                     keys = run_keys(ids)
-                    runs = ids.take(pa.array(np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))))
-                    hashes = _hashes(runs)
+                    hashes = _hashes(ids.take(pa.array(np.flatnonzero(np.append(True, keys[1:] != keys[:-1])))))
                     hashes = hashes[1:] if hashes[0] == last else hashes
                     if len(np.unique(hashes)) < len(hashes):
                         return False
                     seen.append(hashes)
                     last = hashes[-1] if len(hashes) else last
-            except UnreadableFile:  # found again, and named, when the rows are read
+            except UnreadableFile:  # reported when the rows are read
                 continue
-        every = np.sort(np.concatenate(seen))
-        return not bool((every[1:] == every[:-1]).any())
+        hashes = np.sort(np.concatenate(seen))
+        return not bool((hashes[1:] == hashes[:-1]).any())
 
     def _ids(self, index: int) -> Iterator[Any]:
         choice = self.layout.choice
@@ -167,16 +199,16 @@ class TablePlan:
 
 
 def _hashes(ids: Any) -> IntArray:
-    """A number for each ID, the same for the same."""
+    """An integer for each ID, the same for equal IDs."""
     if types.is_integer(ids.type):
-        whole: IntArray = ids.to_numpy().astype(np.int64)
-        return whole
+        integers: IntArray = ids.to_numpy().astype(np.int64)
+        return integers
     codes, names = encoded([ids])
     return np.fromiter(map(hash, names.to_pylist()), np.int64, len(names))[codes]
 
 
 class _Schemas(NamedTuple):
-    """The files of a table, and the schemas of those that have one; of CSV files, which have to be opened, of one."""
+    """The files of a table, and their schemas; for CSV files, only the schema of the first readable one, which stays open."""
 
     files: list[Path]
     known: dict[Path, sources.FileSchema]
@@ -185,83 +217,40 @@ class _Schemas(NamedTuple):
 
 
 def _schemas(path: str | Path) -> _Schemas:
-    found = _Schemas(sources.table_files(path), {}, {}, {})
-    for file in found.files:
+    schemas = _Schemas(sources.table_files(path), {}, {}, {})
+    for file in schemas.files:
         try:
             if sources.is_parquet(file):
-                found.known[file] = sources.parquet_schema(file)
+                schemas.known[file] = sources.parquet_schema(file)
                 continue
-            found.opened[str(file)] = sources.CsvFile(file)
-            found.known[file] = found.opened[str(file)].schema
+            schemas.opened[str(file)] = sources.CsvFile(file)
+            schemas.known[file] = schemas.opened[str(file)].schema
             break
         except UnreadableFile as error:
-            found.faults[file] = error
-    return found
-
-
-def _planned(
-    path: str | Path,
-    schemas: _Schemas,
-    columns: Columns,
-    labelling: Labelling,
-    missing: Missing,
-    gaps: Gaps,
-    dtype: Dtype,
-    numerals: Numerals,
-    least: int,
-) -> TablePlan:
-    files, known, faults, opened = schemas
-    if not known:
-        raise next(iter(faults.values()))
-    first, schema = next(iter(known.items()))
-    choice = choose(columns, schema.kinds, str(first), labelling)
-    parquet, id_type = sources.is_parquet(first), pa.string()
-    layout = Layout(str(path), choice, missing, gaps, dtype, "text" if parquet else numerals)
-    total: int | None = None
-    ranges = [RowRange(str(file), 0, sys.maxsize) for file in files]
-    shards: tuple[range, ...] = (range(len(files)),)
-    if parquet:
-        total = sum(sum(schema.groups) for schema in known.values())
-        least = max(least, math.ceil(total / MOST))
-        ranges, shards = _cut({file: known[file].groups if file in known else [] for file in files}, least)
-    broken = {index: faults[Path(part.file)].reason for index, part in enumerate(ranges) if Path(part.file) in faults}
-    plan = TablePlan(layout, columns, labelling, tuple(ranges), shards, broken, total, id_type, None, opened)
-    for file, other in known.items():
-        _refuse_other_columns(plan, file, other.kinds)
-    if total == 0:
-        raise sources.no_rows(str(path))
-    return replace(plan, id_type=_id_type(known, choice.series)) if parquet and least < sys.maxsize else plan
-
-
-def _refuse_other_columns(plan: TablePlan, file: Path, kinds: Mapping[str, str]) -> None:
-    """All files of a table have the same columns."""
-    here, choice = choose(plan.columns, kinds, str(file), plan.labelling), plan.layout.choice
-    if here != choice:
-        first = next(part.file for index, part in enumerate(plan.ranges) if index not in plan.broken)
-        expected = f"a table of the same columns as {first}, {choice.names()}"
-        raise InvalidArgument(str(file), expected, f"{here.names()}", "Name the columns that all files have.")
+            schemas.faults[file] = error
+    return schemas
 
 
 def _id_type(schemas: Mapping[Path, sources.FileSchema], column: str) -> Any:
-    """That of all files, or where they differ, text or whole numbers of any size."""
-    found = {file: schema.types[column] for file, schema in schemas.items()}
-    plain = {file: kind.value_type if types.is_dictionary(kind) else kind for file, kind in found.items()}
-    first, kind = next(iter(plain.items()))
-    other = next((file for file, here in plain.items() if here != kind), None)
+    """The type of the IDs of all files; text or int64 if the files have different types of text or integers."""
+    given = {file: schema.types[column] for file, schema in schemas.items()}
+    plain = {file: id_type.value_type if types.is_dictionary(id_type) else id_type for file, id_type in given.items()}
+    first, id_type = next(iter(plain.items()))
+    other = next((file for file in plain if plain[file] != id_type), None)
     if other is None:
-        return kind
-    if {schema.kinds[column] for schema in schemas.values()} == {"text"}:
+        return id_type
+    if {schema.columns[column] for schema in schemas.values()} == {"text"}:
         return pa.string()
-    if all(types.is_integer(here) and not types.is_uint64(here) for here in plain.values()):
+    if all(types.is_integer(given) and not types.is_uint64(given) for given in plain.values()):
         return pa.int64()
-    expected = f"a table with {kind} in column {column!r} as in {first}"
+    expected = f"a table with {id_type} in column {column!r} as in {first}"
     raise InvalidArgument(str(other), expected, f"{plain[other]}", "Write all files alike.")
 
 
-def _cut(groups: Mapping[Path, list[int]], least: int) -> tuple[list[RowRange], tuple[range, ...]]:
-    """Ranges of all files, and shards of `least` rows; a file without rows is an empty range."""
+def _divided(groups: Mapping[Path, list[int]], shard_rows: int) -> tuple[list[RowRange], tuple[range, ...]]:
+    """Ranges of all files, and shards of `shard_rows` rows; a file without rows is an empty range."""
     ranges: list[RowRange] = []
-    shards, first, wanted = [], 0, least
+    shards, first, wanted = [], 0, shard_rows
     for file, sizes in groups.items():
         ends = np.cumsum([0, *sizes])
         start, rest = 0, int(ends[-1])
@@ -274,7 +263,7 @@ def _cut(groups: Mapping[Path, list[int]], least: int) -> tuple[list[RowRange], 
             start, rest, wanted = start + taken, rest - taken, wanted - taken
             if not wanted:
                 shards.append(range(first, len(ranges)))
-                first, wanted = len(ranges), least
+                first, wanted = len(ranges), shard_rows
     if first < len(ranges):
         shards.append(range(first, len(ranges)))
     return ranges, tuple(shards)

@@ -1,17 +1,14 @@
-"""Long tables: one row for one observation of one series, in CSV (also packed as .gz), TSV or Parquet files.
+"""Readers of long tables: one row per observation, in CSV (also .gz), TSV or Parquet files.
 
 A table is a file, a folder of them, or a pattern like `runs/*.parquet`. Rows may come in any order: series are in the order
-in which they first appear, and their observations in the order of time. What a person would have to look at (a time that
-comes twice, a label that changes, a missing value) is refused by file, row and column; rows count from 1, without the line
-of names.
-
-`read_table` holds a whole table, `table_parts` reads one that is larger than the memory; `read_observations` and
-`observation_parts` do the same for data without labels.
+in which they first appear, and their observations in the order of time. Errors name file, row and column; rows count from 1,
+without the header.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +22,6 @@ from sooner.series.layout import Dtype
 if TYPE_CHECKING:
     from sooner.data.tables.plan import TablePlan
     from sooner.series.rows import RowBatch
-
-_ROWS = "It is the least number of rows in a part."
 
 
 def read_table(
@@ -43,23 +38,21 @@ def read_table(
     gaps: Gaps = "none",
     dtype: Dtype = "float32",
 ) -> Series:
-    """Read a table of labelled series.
+    """Read a table of labelled series; integer IDs and labels of a CSV become numbers if all of them are integers.
 
     Args:
         path: a file, a folder, or a pattern; files of a folder are read in the order of their names.
-        series: the column of ids, text or whole numbers; this and the next five as in `Columns`.
-        time: a column of numbers, timestamps or dates.
-        label: a column that names the class, the same in all rows of a series.
+        series: column with the series ID; this and the next five are the arguments of `Columns`.
+        time: column with numbers, timestamps or dates.
+        label: column with the class, the same in all rows of a series.
         channels: columns of numbers.
-        group: a column with a group ID (for example the patient), the same in all rows of a series.
+        group: column with a group ID (for example the patient), the same in all rows of a series.
         ignore: columns that are not read.
-        classes: the names of the classes, for data that may lack some of them; by default those in the table, sorted.
-        missing: "mask" puts 0 for an empty cell or NaN, and adds a channel of 1 (observed) and 0 (missing) for each channel.
+        classes: all class names, if some of them may be absent from the table; by default those of the table, sorted.
+        missing: as in `Series.of`; an empty cell is a missing value.
         gaps: "channel" adds the channel `GAP`, the time since the observation before (0 at the first), in seconds for
             timestamps and in the unit of the column for numbers.
-        dtype: what the numbers become; "float64" for large offsets that float32 would round away.
-
-    Ids and labels of a CSV are whole numbers if all of them are, else text.
+        dtype: type of the observations; "float64" for large offsets that float32 would round away.
     """
     columns = Columns(series, time, label, channels, group, ignore)
     return read_columns(path, columns, "labelled", missing, gaps, dtype, classes)
@@ -77,22 +70,9 @@ def read_observations(
     gaps: Gaps = "none",
     dtype: Dtype = "float32",
 ) -> Series:
-    """Read a table of series without labels, as `read_table`; a column of labels, if there is one, is left out."""
+    """Read a table of series without labels, as `read_table`; a column of labels is not read."""
     columns = Columns(series, time, label, channels, ignore=ignore)
     return read_columns(path, columns, "unlabelled", missing, gaps, dtype)
-
-
-def read_columns(
-    path: str | Path,
-    columns: Columns,
-    labelling: Labelling,
-    missing: Missing,
-    gaps: Gaps,
-    dtype: Dtype,
-    classes: Any = None,
-) -> Series:
-    """`read_table` and `read_observations` with the columns as one value."""
-    return _whole(_plan(path, columns, labelling, missing, gaps, dtype), classes)
 
 
 def table_parts(
@@ -118,8 +98,7 @@ def table_parts(
     the chunks where all of them are integers.
     """
     columns = Columns(series, time, label, channels, group, ignore)
-    plan = _plan(path, columns, "labelled", missing, gaps, dtype)
-    return _parts(plan, as_whole(rows, name="rows", low=1, remedy=_ROWS), classes)
+    return _chunks(_plan(path, columns, "labelled", missing, gaps, dtype), _as_rows(rows), classes)
 
 
 def observation_parts(
@@ -135,10 +114,9 @@ def observation_parts(
     gaps: Gaps = "none",
     dtype: Dtype = "float32",
 ) -> Iterator[Series]:
-    """Read a table of series without labels in parts, as `table_parts`."""
+    """Read a table of series without labels in chunks, as `table_parts`."""
     columns = Columns(series, time, label, channels, ignore=ignore)
-    plan = _plan(path, columns, "unlabelled", missing, gaps, dtype)
-    return _parts(plan, as_whole(rows, name="rows", low=1, remedy=_ROWS))
+    return _chunks(_plan(path, columns, "unlabelled", missing, gaps, dtype), _as_rows(rows))
 
 
 def _plan(
@@ -149,72 +127,79 @@ def _plan(
     return TablePlan.of(path, columns, labelling, missing=missing, gaps=gaps, dtype=dtype)
 
 
-def _whole(plan: "TablePlan", classes: Any = None) -> Series:
-    """All rows of all files; each batch is written where it stays as soon as it comes."""
+def _as_rows(rows: int) -> int:
+    return as_whole(rows, name="rows", low=1, remedy="It is the least number of rows in a part.")
+
+
+def read_columns(
+    path: str | Path,
+    columns: Columns,
+    labelling: Labelling,
+    missing: Missing,
+    gaps: Gaps,
+    dtype: Dtype,
+    classes: Any = None,
+) -> Series:
+    """`read_table` and `read_observations`, with the columns as one value."""
     from sooner.data.tables.files import no_rows
     from sooner.series.assembly import Assembly
 
+    plan = _plan(path, columns, labelling, missing, gaps, dtype)
     layout, before = plan.layout, 0
-    room = None if plan.rows is None else layout.room(plan.rows)
-    rooms, batches = [], []
+    whole = None if plan.rows is None else layout.empty(plan.rows)
+    arrays, batches = [], []
     for batch in plan.batches():
-        rooms.append(layout.room(len(batch)) if room is None else room[before : before + len(batch)])
-        layout.fill(batch, rooms[-1])
+        arrays.append(layout.empty(len(batch)) if whole is None else whole[before : before + len(batch)])
+        layout.fill(batch, arrays[-1])
         batches.append(replace(batch, values=()))
         before += len(batch)
     if not batches:
         raise no_rows(layout.source)
-    assembly = Assembly.of(batches, layout.choice)
-    return layout.series(assembly, classes, np.concatenate(rooms) if room is None else room)
+    return layout.series(
+        Assembly.of(batches, layout.choice), classes, np.concatenate(arrays) if whole is None else whole
+    )
 
 
-def _parts(plan: "TablePlan", rows: int, classes: Any = None) -> Iterator[Series]:
-    """Parts of whole series; a table of more than one part whose series are not contiguous is sorted first."""
+def _chunks(plan: "TablePlan", rows: int, classes: Any = None) -> Iterator[Series]:
+    """Chunks of whole series; a table of several chunks whose series are not contiguous is sorted first."""
     from sooner.data.tables.files import no_rows
     from sooner.data.tables.plan import ROWS
     from sooner.data.tables.spill import sorted_by_series
-
-    groups = _by_rows(plan.batches(), rows)
-    first = list(islice(groups, 2))
-    if not first:
-        raise no_rows(plan.layout.source)
-    if len(first) == 1 or plan.contiguous():
-        while first:
-            yield _part(plan, first.pop(0), classes)
-        for batches in groups:
-            yield _part(plan, batches, classes)
-        return
-    del groups, first
-    with sorted_by_series(plan, min(rows, ROWS)) as in_order:
-        for batches in _by_rows(in_order.batches(), rows):
-            yield _part(in_order, batches, classes)
-
-
-def _part(plan: "TablePlan", batches: "list[RowBatch]", classes: Any) -> Series:
     from sooner.series.assembly import Assembly
 
-    return plan.layout.series(Assembly.of(batches, plan.layout.choice), classes)
+    chunks, layout = _by_rows(plan.batches(), rows), plan.layout
+    first = list(islice(chunks, 2))
+    if not first:
+        raise no_rows(layout.source)
+    with ExitStack() as stack:
+        if len(first) == 1 or plan.contiguous():
+            chunks = chain(first, chunks)
+        else:
+            chunks = _by_rows(stack.enter_context(sorted_by_series(plan, min(rows, ROWS))).batches(), rows)
+        del first  # which keeps both chunks in memory
+        for batches in chunks:
+            yield layout.series(Assembly.of(batches, layout.choice), classes)
 
 
 def _by_rows(batches: "Iterator[RowBatch]", rows: int) -> "Iterator[list[RowBatch]]":
-    """Lists of batches of at least `rows` rows that end where a series does."""
-    held: list[RowBatch] = []
+    """Lists of batches of whole series, of at least `rows` rows."""
+    chunk: list[RowBatch] = []
     wanted = rows
     for batch in batches:
         rest = batch
-        while (run := _end(held, rest, wanted)) is not None:
+        while (run := _end(chunk, rest, wanted)) is not None:
             before, rest = rest.cut(run)
-            yield [*held, before] if len(before) else held
-            held, wanted = [], rows
-        held.append(rest)
+            yield [*chunk, before] if len(before) else chunk
+            chunk, wanted = [], rows
+        chunk.append(rest)
         wanted -= len(rest)
-    if held:
-        yield held
+    if chunk:
+        yield chunk
 
 
-def _end(held: "list[RowBatch]", batch: "RowBatch", wanted: int) -> int | None:
-    """The first run that may begin another part, if `wanted` rows are still to come."""
+def _end(chunk: "list[RowBatch]", batch: "RowBatch", wanted: int) -> int | None:
+    """The first run of the next chunk, if `wanted` rows are still missing from this one; None if it is not in this batch."""
     runs = np.flatnonzero(batch.starts >= wanted)
-    if len(runs) and runs[0] == 0 and held[-1].ids[-1].as_py() == batch.ids[0].as_py():
+    if len(runs) and runs[0] == 0 and chunk[-1].ids[-1].as_py() == batch.ids[0].as_py():
         runs = runs[1:]  # the series of the first run began before
     return int(runs[0]) if len(runs) else None

@@ -1,13 +1,11 @@
-"""Shards of a table, read so that no series is cut.
+"""Shards of a table, read so that no series is divided (imported late: it needs pyarrow).
 
-A shard owns the series that begin in it: its reader leaves out the rows in front that go on with an earlier series, and reads on
-behind its end until its last series ends. So the shards of one table can be read at the same time, by processes that know
-nothing of each other, and each series is read whole by one of them. A series may go on from one file to the next.
+A shard contains the series that begin in it: its reader skips the first rows if they continue an earlier series, and reads on
+beyond the end of the shard until its last series ends. So the shards of a table can be read by independent processes, and each
+series is read whole by one of them. A series may continue in the next file.
 
-What cannot be read is passed over. A series that reaches the edge of it inside a file, or stands on both sides of it, is torn:
-it is left out. Beyond the end of a file, series are taken to be whole, as files mostly hold whole series.
-
-Only what reads tables imports this module, and late: it needs pyarrow, which others need not wait for.
+Unreadable ranges are passed over. A series that reaches the edge of such a range inside a file, or is on both sides of it, is
+torn, and left out. Beyond the end of a file, series are taken to be whole, as most files contain whole series.
 """
 
 from collections.abc import Iterator
@@ -22,11 +20,11 @@ from sooner.series.assembly import Assembly
 from sooner.series.rows import RowBatch
 
 ROOM = 2**13
-"""How many observations, padding included, are in memory at a time; a longer series is alone there."""
+"""The maximum number of observations in memory, padding included; a longer series is alone there."""
 
 
 class RangeUnreadable(Exception):
-    """A range of rows turned out to be damaged while it was read."""
+    """A range of rows proved to be damaged while it was read."""
 
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(index, reason)
@@ -34,26 +32,26 @@ class RangeUnreadable(Exception):
 
 
 class SeriesReturns(SoonerError):
-    """The rows of a series turned out not to be contiguous."""
+    """The rows of a series proved not to be contiguous."""
 
 
 class _Edge(NamedTuple):
-    """Where the reading stands: the series of the last row, and its file."""
+    """The series of the last row that was read, and its file."""
 
     name: Any
     file: str
 
 
 class ShardReader:
-    """The series that begin in a shard, some at a time.
+    """The series that begin in a shard.
 
     Args:
         plan: of the table.
         shard: counted from 0.
-        broken: ranges to pass over. `series` raises `RangeUnreadable` where it finds another one: what came before is then to be
-            thrown away, and a new reader passes over that one too.
+        broken: ranges to pass over. `series` raises `RangeUnreadable` for any other unreadable range; discard the series
+            before it, and start again with a reader that passes over that range too.
 
-    Once `series` has come to its end, `torn` holds the IDs of series to leave out, and `rows` says how many rows were read.
+    At the end of `series`, `torn` has the IDs of the series to leave out, and `rows` the number of rows read.
     """
 
     def __init__(self, plan: TablePlan, shard: int, broken: Broken) -> None:
@@ -61,7 +59,7 @@ class ShardReader:
         self.torn: set[Any] = set()
         self.rows = 0
         self._ranges = plan.shards[shard]
-        self._holes: set[str] = set()
+        self._damaged: set[str] = set()
 
     def series(self, room: int | None = None) -> Iterator[Series]:
         """Whole series, at most `room` observations with their padding; by default `ROOM`."""
@@ -77,98 +75,90 @@ class ShardReader:
 
     def _batches(self) -> Iterator[RowBatch]:
         """The rows of the series that begin in the shard."""
-        edge, ours = self._behind(), False
+        edge, begun = self._edge_before(), False
         for index in range(self._ranges.start, len(self.plan.ranges)):
             beyond = index not in self._ranges
-            if beyond and not ours:
-                return  # all of the shard goes on with an earlier series
+            if beyond and not begun:
+                return  # all of the shard continues an earlier series
             if self._passed_over(index):
                 continue
-            for batch in self._read(index):
-                first, only = batch.ids[0].as_py(), len(batch.starts) == 1
-                goes_on = edge is not None and first == edge.name
+            for batch in self._read(index, self.plan.range_batches(index)):
+                first, is_one_run = batch.ids[0].as_py(), len(batch.starts) == 1
+                continues = edge is not None and first == edge.name
                 self._note_torn(edge, _Edge(first, batch.file))
-                if beyond and not goes_on:
+                if beyond and not continues:
                     return
                 edge = _Edge(batch.ids[-1].as_py(), batch.file)
-                if goes_on and not ours:
-                    if only:
+                if continues and not begun:
+                    if is_one_run:
                         continue
                     batch = batch.cut(1)[1]
-                ours = True
-                if beyond and not only:
+                begun = True
+                if beyond and not is_one_run:
                     yield batch.cut(1)[0]
                     return
                 yield batch
         self._note_torn(edge, None)
 
-    def _behind(self) -> _Edge | None:
-        """The last row before the shard that can be read."""
+    def _edge_before(self) -> _Edge | None:
+        """The last readable row before the shard."""
         for index in range(self._ranges.start - 1, -1, -1):
             if not self._passed_over(index):
-                return _Edge(self._last(index), self.plan.ranges[index].file)
+                column = self.plan.layout.choice.series
+                *_, (_, batch) = self._read(index, self.plan.records(index, [column]))
+                return _Edge(batch.column(column)[-1].as_py(), self.plan.ranges[index].file)
         return None
 
     def _passed_over(self, index: int) -> bool:
         rows = self.plan.ranges[index]
         if index in self.broken:
-            self._holes.add(rows.file)
+            self._damaged.add(rows.file)
         return index in self.broken or rows.stop == 0
 
     def _note_torn(self, edge: _Edge | None, now: _Edge | None) -> None:
-        """Between these two something may have been passed over."""
-        if self._holes:
-            sides = [side for side in (edge, now) if side is not None and side.file in self._holes]
+        """Note the series on the sides of ranges that have been passed over."""
+        if self._damaged:
+            sides = [side for side in (edge, now) if side is not None and side.file in self._damaged]
             if edge is not None and now is not None and edge.name == now.name:
                 sides.append(now)
             self.torn.update(side.name for side in sides)
-            self._holes = set()
+            self._damaged = set()
 
-    def _read(self, index: int) -> Iterator[RowBatch]:
+    def _read(self, index: int, batches: Iterator[Any]) -> Iterator[Any]:
         try:
-            yield from self.plan.range_batches(index)
+            yield from batches
         except UnreadableFile as error:
             raise RangeUnreadable(index, error.reason) from None
-
-    def _last(self, index: int) -> Any:
-        """The ID in the last row of a range."""
-        name, column = None, self.plan.layout.choice.series
-        try:
-            for _, batch in self.plan.records(index, [column]):
-                name = batch.column(column)[-1].as_py()
-        except UnreadableFile as error:
-            raise RangeUnreadable(index, error.reason) from None
-        return name
 
 
 def _by_room(batches: Iterator[RowBatch], room: int) -> Iterator[list[RowBatch]]:
-    """Lists of batches of whole series that fit into so much room if all are padded to the longest.
+    """Lists of batches of whole series, of at most `room` observations with their padding.
 
-    Where the reader cuts its batches does not matter, so that the same series are scored together whatever their rows lie among.
+    They do not depend on where the reader divides its batches, so that the same series are always scored together.
     """
-    held: list[RowBatch] = []
-    sizes = np.zeros(0, dtype=np.int64)  # of the series that are held
-    for pieces in _whole_series(batches):
+    chunk: list[RowBatch] = []
+    sizes = np.zeros(0, dtype=np.int64)  # of the series in the chunk
+    for whole in _whole_series(batches):
         while True:
-            here = np.diff(pieces[0].starts, append=len(pieces[0])) if len(pieces) == 1 else [sum(map(len, pieces))]
-            both = np.concatenate([sizes, here])
+            added = np.diff(whole[0].starts, append=len(whole[0])) if len(whole) == 1 else [sum(map(len, whole))]
+            both = np.concatenate([sizes, added])
             crowded = np.flatnonzero(np.maximum.accumulate(both) * np.arange(1, len(both) + 1) > room)
             crowded = crowded[crowded >= max(len(sizes), 1)] - len(sizes)
             if not len(crowded):
-                held, sizes = [*held, *pieces], both
+                chunk, sizes = [*chunk, *whole], both
                 break
             if crowded[0]:
-                before, rest = pieces[0].cut(int(crowded[0]))
-                held, pieces = [*held, before], [rest]
-            yield held
-            held, sizes = [], sizes[:0]
-    if held:
-        yield held
+                before, rest = whole[0].cut(int(crowded[0]))
+                chunk, whole = [*chunk, before], [rest]
+            yield chunk
+            chunk, sizes = [], sizes[:0]
+    if chunk:
+        yield chunk
 
 
 def _whole_series(batches: Iterator[RowBatch]) -> Iterator[list[RowBatch]]:
-    """One batch of whole series, or several pieces of one series, at a time."""
-    last: list[RowBatch] = []  # the series that may go on
+    """Batches of whole series, each alone in a list; a series of several batches is a list of these."""
+    last: list[RowBatch] = []  # the series that may continue
     for batch in batches:
         rest = batch
         if last and last[-1].ids[-1].as_py() == rest.ids[0].as_py():
