@@ -27,7 +27,16 @@ from sooner.errors import InvalidArgument
 from sooner.inputs import as_groups, as_halting, as_labels, as_logits, as_real_tensor, refuse_empty, with_lengths
 from sooner.types import ArrayLike, BoolArray, Costs, IntArray, Scores, StepFlags, StepScores, WindowLogits
 
-__all__ = ["Scored", "log_odds", "m_tandem", "m_tandem_oblivion", "m_tandem_step", "margin", "ratio_matrix"]
+__all__ = [
+    "Scored",
+    "log_odds",
+    "log_odds_against",
+    "m_tandem",
+    "m_tandem_oblivion",
+    "m_tandem_step",
+    "margin",
+    "ratio_matrix",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +198,18 @@ def log_odds(scores: ArrayLike) -> Float[Tensor, "*leading"]:
     return leader_log_odds(_vectors(scores))
 
 
+def log_odds_against(scores: ArrayLike) -> Float[Tensor, "*leading classes"]:
+    """The log-odds against each class: log sum_{k != l} exp(s_k - s_l) for class l, in float64.
+
+    With scores that include the log prior this is log((1 - p_l) / p_l), p_l being the posterior of l; for the leader it is
+    minus `log_odds`.
+
+    >>> log_odds_against(torch.tensor([[2.0, 0.0, 0.0]]))
+    tensor([[-1.3069,  2.1269,  2.1269]], dtype=torch.float64)
+    """
+    return class_log_odds_against(_vectors(scores))
+
+
 def leader_margin(scores: Float[Tensor, "*leading classes"]) -> Float[Tensor, "*leading"]:
     """`margin` of scores that are known to be fine."""
     best = widened(scores).topk(2, dim=-1).values
@@ -205,6 +226,17 @@ def leader_log_odds(scores: Float[Tensor, "*leading classes"]) -> Float[Tensor, 
     scores = widened(scores)
     best, leader = scores.max(dim=-1, keepdim=True)
     return best[..., 0] - scores.scatter(-1, leader, -torch.inf).logsumexp(dim=-1)
+
+
+def class_log_odds_against(scores: Float[Tensor, "*leading classes"]) -> Float[Tensor, "*leading classes"]:
+    """`log_odds_against` of scores that are known to be fine, in O(classes)."""
+    best, leader = widened(scores).double().max(dim=-1, keepdim=True)
+    behind = scores.double() - best  # exact first, so that a shared term cancels to the last bit
+    total = behind.logsumexp(dim=-1, keepdim=True)
+    # No other class has a posterior above 1/2, so log(1 - p) keeps its digits; the leader's own would not.
+    others = total + torch.log1p(-(behind - total).exp().clamp_max(0.5)) - behind
+    rest = behind.scatter(-1, leader, -torch.inf).logsumexp(dim=-1, keepdim=True)
+    return others.scatter(-1, leader, rest)
 
 
 def ratio_matrix(scores: ArrayLike) -> Float[Tensor, "*leading classes classes"]:

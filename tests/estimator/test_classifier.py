@@ -381,7 +381,7 @@ def test_bad_thresholds_and_labels_are_answered_by_a_sentence(fitted, unseen):
         fitted.choose_threshold(unseen[0], max_error=0.1)
     with pytest.raises(InvalidArgument, match=r"of shape \(\.\.\., 2\), got shape \(150, 30, 1\)"):
         fitted.decide(unseen[0][:, :1])
-    with pytest.raises(UnknownName, match="`at_end` must be one of 'abstain', 'force'"):
+    with pytest.raises(UnknownName, match="`at_end` must be one of 'abstain', 'force', 'set'"):
         fitted.decide(unseen[0], at_end="guess")
 
 

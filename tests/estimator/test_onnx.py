@@ -22,7 +22,7 @@ from sooner.estimator.onnx import export
 from sooner.estimator.onnx.export import compared, export_step
 from sooner.estimator.onnx.stream import OnnxStep, OnnxStream
 from sooner.models import Earliest, Recurrent
-from sooner.rules import MSPRT, FixedTime, Halting, LogOdds, Patience, ProbabilityThreshold
+from sooner.rules import MSPRT, FixedTime, Halting, LogOdds, Patience, ProbabilityThreshold, SingleLabel
 from sooner.scores import Scored
 from sooner.stream import Decision
 from waves import unequal, waves
@@ -213,6 +213,14 @@ class TestEqualDecisions:
             stream.threshold = 0.0
             stream.restart()
             assert decided(stream, observed(1)[0]).time == 1
+
+    def test_of_a_rule_that_waits_for_a_single_label(self, peephole, tmp_path):
+        clf, path = adopted(peephole[0].model_, SingleLabel(1.3, 4)), tmp_path / "single.onnx"
+        export_step(clf, path)
+        assert_decided_alike(clf, OnnxStream(path), observed(60))
+        export_step(adopted(clf.model_, SingleLabel(-9.0, 4)), path)
+        stream = OnnxStream(path)
+        assert decided(stream, observed(1)[0]) == Decision(None, 1, True)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("place", range(12))

@@ -344,7 +344,7 @@ def test_the_bytes_of_a_stream_are_those_of_its_tensors():
         ),
         (
             lambda: fleet_of(at_end="guess"),
-            "`at_end` must be one of 'abstain', 'force', got 'guess'. No close match.",
+            "`at_end` must be one of 'abstain', 'force', 'set', got 'guess'. No close match.",
         ),
         (
             lambda: fleet_of(deadline=0),

@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 from sooner import checks
 from sooner.errors import InvalidArgument
 from sooner.models import Recurrent
-from sooner.rules import MSPRT, FixedTime, Halting, LogOdds, Patience, ProbabilityThreshold, Rule, ThresholdRule, leader
+from sooner.rules import (
+    MSPRT,
+    FixedTime,
+    Halting,
+    LogOdds,
+    Patience,
+    ProbabilityThreshold,
+    Rule,
+    SingleLabel,
+    ThresholdRule,
+    leader,
+)
 from sooner.stream import Decision, Fleet, Stream
 from sooner.types import Decisions
 
@@ -44,6 +55,7 @@ def rules_for(model, scores, halting):
         rule for rule in RULES if not isinstance(rule, MSPRT) or np.ndim(rule.threshold) == 0 or model.classes == 4
     ]
     examples = [rule for rule in examples if model.halts or not isinstance(rule, Halting)]
+    examples = [rule for rule in examples if not isinstance(rule, SingleLabel) or rule.classes == model.classes]
     kinds = {type(rule) for rule in examples if isinstance(rule, ThresholdRule)} - {FixedTime}
     middle = [between(kind, scores, halting) for kind in sorted(kinds, key=lambda kind: kind.__name__)]
     return [*examples, *middle, *(Patience(2, rule) for rule in middle)]
@@ -64,7 +76,7 @@ def folded(fleet, x, lengths, seed):
 
 
 def as_decisions(listed):
-    labels = [decision.label for decision in listed]
+    labels = [-1 if decision.label is None else decision.label for decision in listed]
     return Decisions(np.array(labels), np.array([d.time for d in listed]), np.array([d.crossed for d in listed]))
 
 

@@ -10,6 +10,7 @@ from sooner.checks.discovery import concrete_subclasses
 from sooner.errors import LawBroken
 from sooner.inputs import as_whole
 from sooner.rules import Rule, ThresholdRule, leader
+from sooner.rules.base import NO_CLASS
 from sooner.types import Decisions, Lengths, Scores, Statistic
 
 
@@ -123,7 +124,8 @@ def relabelling_permutes(rule: Rule, case: Case) -> str | None:
     )
     order = torch.randperm(scores.shape[2], generator=torch.Generator().manual_seed(case.seed))
     permuted = case._replace(scores=scores[..., order]).decide(rule.relabel(order.tolist()))
-    renamed = Decisions(order.numpy()[permuted.labels], permuted.times, permuted.crossed)
+    labels = np.where(permuted.labels == NO_CLASS, NO_CLASS, order.numpy()[permuted.labels])
+    renamed = Decisions(labels, permuted.times, permuted.crossed)
     return _difference("after relabelling", renamed, "before", case._replace(scores=scores).decide(rule))
 
 

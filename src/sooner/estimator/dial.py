@@ -8,8 +8,10 @@ import numpy.typing as npt
 import torch
 
 from sooner.errors import InvalidArgument, UnknownName
+from sooner.evaluate.label_sets import label_sets_of
 from sooner.inputs import as_whole
 from sooner.rules import MSPRT, RULES, Rule, ThresholdRule
+from sooner.rules.base import NO_CLASS
 from sooner.scores import Scored
 from sooner.stream import AtEnd
 from sooner.types import Decisions
@@ -74,19 +76,27 @@ def decided(
     classes: npt.NDArray[Any],
     deadline: int | None = None,
     at_end: AtEnd = "force",
+    limit: float | None = None,
 ) -> Decisions:
-    """What a rule makes of scores, with the names of the classes; the other arguments are those of `decide`."""
-    if at_end not in ("force", "abstain"):
-        raise UnknownName("at_end", at_end, ("force", "abstain"))
+    """What a rule makes of scores, with the names of the classes; the other arguments are those of `decide` and of `Fleet`."""
+    if at_end not in ("force", "abstain", "set"):
+        raise UnknownName("at_end", at_end, ("force", "abstain", "set"))
     if deadline is not None:
         # A deadline makes every series as short: what comes later can no longer matter.
         last = as_whole(deadline, name="deadline", low=1, remedy="It counts observations from 1.")
         found = replace(found, lengths=np.minimum(found.lengths, last))
     decisions = rule.decide(found.scores, found.lengths, halting=found.halting)
-    labels = classes[decisions.labels]
-    if at_end == "abstain":
+    labels, nameless = classes[decisions.labels], decisions.labels == NO_CLASS
+    if at_end != "force" or nameless.any():
         labels = labels.astype(object)
-        labels[~decisions.crossed] = None
+        labels[nameless] = None
+    open_ends = np.flatnonzero(~decisions.crossed)
+    if at_end == "abstain":
+        labels[open_ends] = None
+    elif at_end == "set" and limit is not None and len(open_ends):
+        left = label_sets_of(found.take(open_ends), limit, tuple(classes.tolist())).last
+        for series, names in zip(open_ends, left, strict=True):
+            labels[series] = names
     return Decisions(labels, decisions.times, decisions.crossed)
 
 

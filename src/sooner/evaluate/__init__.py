@@ -16,6 +16,9 @@ from sooner.evaluate.group_intervals import group_mean_limits as group_mean_limi
 from sooner.evaluate.intervals import Limits as Limits
 from sooner.evaluate.intervals import balanced_limits as balanced_limits
 from sooner.evaluate.intervals import exact_limits as exact_limits
+from sooner.evaluate.label_sets import LabelSets as LabelSets
+from sooner.evaluate.label_sets import coverage_limit as coverage_limit
+from sooner.evaluate.label_sets import label_sets as label_sets
 from sooner.evaluate.menu import Menu as Menu
 from sooner.evaluate.menu import Offer as Offer
 from sooner.evaluate.menu import menu_of as menu_of

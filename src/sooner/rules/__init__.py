@@ -12,6 +12,7 @@ from sooner.rules.halting import Halting as Halting
 from sooner.rules.msprt import MSPRT as MSPRT
 from sooner.rules.msprt import LogOdds as LogOdds
 from sooner.rules.msprt import ProbabilityThreshold as ProbabilityThreshold
+from sooner.rules.single_label import SingleLabel as SingleLabel
 from sooner.rules.timed import FixedTime as FixedTime
 from sooner.rules.timed import Patience as Patience
 
@@ -22,6 +23,7 @@ RULES: Mapping[str, type[Rule]] = {
     "probability_threshold": ProbabilityThreshold,
     "halting": Halting,
     "patience": Patience,
+    "single_label": SingleLabel,
 }
 
 

@@ -15,10 +15,15 @@ from sooner.inputs import as_halting, with_lengths
 from sooner.types import ArrayLike, Decisions, RuleState, StepFlags, StepLabels, StepScores, StepStatistic
 
 R = TypeVar("R", bound="Rule")
+NO_CLASS = -1
+"""The label that says "none of the known classes"."""
 
 
 class Step(NamedTuple):
-    """What one observation did: the new state, which series the rule stops now, and the class it would name for each."""
+    """What one observation did: the new state, which series the rule stops now, and the class it would name for each.
+
+    A rule that stops because no class is left names `NO_CLASS`.
+    """
 
     state: RuleState
     fired: StepFlags

@@ -4,7 +4,7 @@ Streaming adds no mathematics: it folds `model.step` and `rule.step`, and the de
 """
 
 from sooner.stream.fleet import Fleet as Fleet
-from sooner.stream.fleet import Stream as Stream
 from sooner.stream.fold import AtEnd as AtEnd
 from sooner.stream.fold import Decision as Decision
 from sooner.stream.lines import decisions_of as decisions_of
+from sooner.stream.single import Stream as Stream

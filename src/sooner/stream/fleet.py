@@ -15,7 +15,7 @@ from sooner.stream.fold import AtEnd, Decision, Fold, FoldStep, Prepare
 from sooner.stream.rows import Rows
 from sooner.stream.snapshot import FleetState, Of, pack, unpack
 from sooner.stream.times import Tick, Times
-from sooner.types import ArrayLike, FloatArray
+from sooner.types import ArrayLike, FloatArray, LiveState
 
 Key: TypeAlias = str | int
 K = TypeVar("K", bound=Key)
@@ -38,8 +38,10 @@ class Fleet:
         prepare: function from the observations to the input of the model, (streams, *features): standardisation, mask channels.
         offset: (classes,), added to the scores before the rule reads them: the log of the priors.
         deadline: maximum number of observations per decision.
-        at_end: if the rule has not fired by the end or the deadline, "force" names the leading class, and "abstain" gives None
-            as the label.
+        at_end: if the rule has not fired by the end or the deadline, "force" names the leading class, "abstain" gives None as the
+            label, and "set" the tuple of the labels left, which needs a `limit`.
+        limit: what the log-odds against a label in the label set may reach (`sooner.evaluate.coverage_limit`), which
+            `clf.stream(coverage=0.9)` sets; by default no label sets are kept.
 
     >>> from sooner.models import FrameClassifier
     >>> from sooner.models.image.encoders import Identity
@@ -65,9 +67,10 @@ class Fleet:
         offset: ArrayLike | None = None,
         deadline: int | None = None,
         at_end: AtEnd = "force",
+        limit: float | None = None,
     ) -> None:
         # `Fold` checks and converts each of them.
-        self._fold = Fold(model, rule, classes, prepare, offset, deadline, at_end)  # type: ignore[arg-type]
+        self._fold = Fold(model, rule, classes, prepare, offset, deadline, at_end, limit)  # type: ignore[arg-type]
         self._rows = Rows(tuple(part[:0] for part in self._fold.fresh(1)))
         self._row_of: dict[Key, int] = {}
         self._keys: list[Key] = []
@@ -112,10 +115,12 @@ class Fleet:
 
     def scores(self, key: Key) -> FloatArray:
         """(classes,): the newest scores of an open series, as the rule saw them."""
-        if key not in self._row_of:
-            raise InvalidArgument("key", "that of an open series", repr(key), "`key in fleet` tells.")
-        scores: FloatArray = self._rows.all()[-2][self._row_of[key]].double().cpu().numpy()
+        scores: FloatArray = self._row(key)[-2][0].double().cpu().numpy()
         return scores
+
+    def labels(self, key: Key) -> tuple[Any, ...]:
+        """The label set of an open series: the labels left, in the order of the classes."""
+        return self._fold.label_sets(self._row(key))[0]
 
     @property
     def rule(self) -> Rule:
@@ -138,7 +143,8 @@ class Fleet:
 
     @property
     def bytes_per_stream(self) -> int:
-        """The tensors' bytes for each open series: the model's state, the rule's, the scores and the time."""
+        """The tensors' bytes for each open series: the model's state, the rule's, the scores, the time, and for label sets the
+        log-odds against each class."""
         return self._rows.bytes_per_row
 
     def keys(self) -> KeysView[Key]:
@@ -258,13 +264,19 @@ class Fleet:
         self._row_of.update((key, row) for row, key in enumerate(fresh, start=len(self._keys)))
         self._keys += fresh
 
+    def _row(self, key: Key) -> LiveState:
+        """What is remembered of an open series."""
+        if key not in self._row_of:
+            raise InvalidArgument("key", "that of an open series", repr(key), "`key in fleet` tells.")
+        return tuple(part[[self._row_of[key]]] for part in self._rows.all())
+
     def _rows_of(self, keys: list[Key]) -> torch.Tensor:
         return torch.tensor([self._row_of[key] for key in keys], dtype=torch.int64, device=self._rows.device)
 
     @torch.inference_mode()
     def _finish(self, keys: list[Key]) -> dict[Key, Decision]:
         rows = self._rows_of(keys)
-        decisions = dict(zip(keys, self._fold.forced(*(part[rows] for part in self._rows.all()[-2:])), strict=True))
+        decisions = dict(zip(keys, self._fold.forced(tuple(part[rows] for part in self._rows.all()[-4:])), strict=True))
         self._close(keys)
         self._decided.update(decisions)
         return decisions
@@ -294,98 +306,8 @@ class Fleet:
         self._rows.replace(rows)
 
 
-class Stream:
-    """One live series; the arguments are those of `Fleet`.
-
-    >>> from sooner.models import FrameClassifier
-    >>> from sooner.models.image.encoders import Identity
-    >>> from sooner.rules import MSPRT
-    >>> model = FrameClassifier(Identity((2,)), 2).eval()
-    >>> _ = model.head.weight.data.copy_(torch.eye(2))
-    >>> live = Stream(model, MSPRT(3.0), classes=["calm", "storm"])
-    >>> live.update([0.0, 2.0])
-    >>> live.update([0.0, 2.0])
-    Decision(label='storm', time=2, crossed=True)
-    """
-
-    def __init__(
-        self,
-        model: Model,
-        rule: Rule,
-        *,
-        classes: Sequence[Any] | None = None,
-        prepare: Prepare | None = None,
-        offset: ArrayLike | None = None,
-        deadline: int | None = None,
-        at_end: AtEnd = "force",
-    ) -> None:
-        self._fleet = Fleet(
-            model, rule, classes=classes, prepare=prepare, offset=offset, deadline=deadline, at_end=at_end
-        )
-
-    def update(self, observation: ArrayLike, time: object = None) -> Decision | None:
-        """Take the next observation in: the decision if the rule fires now or the deadline has come, and else None.
-
-        Args:
-            observation: what was observed.
-            time: for a model that reads gaps, as in `Fleet.update`.
-        """
-        if self.decision is not None:
-            got, remedy = f"one after it was {told(self.decision)}", "Make a new stream for the next series."
-            raise InvalidArgument("observation", "of a series that is still open", got, remedy)
-        times = None if time is None else {_ONLY: time}
-        return self._fleet._update({_ONLY: observation}, times, _alone).get(_ONLY)
-
-    def finish(self) -> Decision:
-        """The series has ended: its decision, by force where the rule has not fired."""
-        if not len(self._fleet) and self.decision is None:
-            remedy = "Without an observation there is nothing to decide."
-            raise InvalidArgument("stream", "one with observations to be finished", "none", remedy)
-        return self._fleet.finish(_ONLY)
-
-    @property
-    def decision(self) -> Decision | None:
-        """The decision, once it is made."""
-        return self._fleet._decided.get(_ONLY)
-
-    @property
-    def scores(self) -> FloatArray | None:
-        """(classes,): the newest scores, as the rule saw them; None before the first observation and after the decision."""
-        return self._fleet.scores(_ONLY) if len(self._fleet) else None
-
-    @property
-    def rule(self) -> Rule:
-        """The rule that decides; another one counts from the next observation on."""
-        return self._fleet.rule
-
-    @rule.setter
-    def rule(self, rule: Rule) -> None:
-        self._fleet.rule = rule
-
-    @property
-    def bytes_per_stream(self) -> int:
-        """As `Fleet.bytes_per_stream`."""
-        return self._fleet.bytes_per_stream
-
-    def snapshot(self) -> bytes:
-        """As `Fleet.snapshot`."""
-        return self._fleet._snapshot("stream")
-
-    def restore(self, snapshot: bytes) -> None:
-        """As `Fleet.restore`, in a new stream."""
-        self._fleet._restore(snapshot, "stream")
-
-
-_ONLY = 0
-
-
 def _in_fleet(key: Key) -> str:
     return f"observations[{key!r}]"
-
-
-def _alone(key: Key) -> str:
-    del key
-    return "observation"
 
 
 def told(decision: Decision) -> str:

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from sooner.errors import InvalidArgument, UnknownName
-from sooner.inputs import as_tensor, as_whole
+from sooner.inputs import as_number, as_tensor, as_whole
 from sooner.models.base import Model
-from sooner.rules.base import Rule, leader
+from sooner.rules.base import NO_CLASS, Rule, leader
+from sooner.scores import class_log_odds_against
 from sooner.types import ArrayLike, LiveState, StepFlags, StepLabels, StepObservations, StepScores
 
-AtEnd: TypeAlias = Literal["force", "abstain"]
+AtEnd: TypeAlias = Literal["force", "abstain", "set"]
 Prepare: TypeAlias = Callable[[Tensor], Tensor]
 
 
@@ -24,9 +25,11 @@ class Decision:
     """What was decided about one live series.
 
     Attributes:
-        label: the class's own name, or None where no class was named.
+        label: the class's own name, or None where no class was named. With `at_end="set"`, the end of a series gives the tuple
+            of the labels left.
         time: how many observations were read, from 1.
-        crossed: False where the end or the deadline forced the decision.
+        crossed: False where the end or the deadline forced the decision. None as the label of a crossed decision says "none of
+            the known classes" (`SingleLabel`).
     """
 
     label: Any
@@ -52,8 +55,8 @@ class FoldStep(NamedTuple):
 class Fold:
     """How observations become decisions; the arguments are those of `Fleet`.
 
-    What is remembered of each series is a row in a tuple of tensors: the model's state, the rule's state, the newest scores,
-    and the number of observations read.
+    What is remembered of each series is a row in a tuple of tensors: the model's state, with a `limit` the largest log-odds
+    against each class so far, the rule's state, the newest scores, and the number of observations read.
     """
 
     model: Model
@@ -63,6 +66,7 @@ class Fold:
     offset: Tensor | None
     deadline: int | None
     at_end: AtEnd
+    limit: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, Model):
@@ -76,8 +80,13 @@ class Fold:
         if self.deadline is not None:
             remedy = "It counts observations from 1; None lets a series go on."
             object.__setattr__(self, "deadline", as_whole(self.deadline, name="deadline", low=1, remedy=remedy))
-        if self.at_end not in ("force", "abstain"):
-            raise UnknownName("at_end", self.at_end, ("force", "abstain"))
+        if self.at_end not in ("force", "abstain", "set"):
+            raise UnknownName("at_end", self.at_end, ("force", "abstain", "set"))
+        remedy = "It is what the log-odds against a label in the set may reach; clf.stream(coverage=0.9) sets it."
+        if self.limit is not None:
+            object.__setattr__(self, "limit", as_number(self.limit, name="limit", low=-math.inf, remedy=remedy))
+        elif self.at_end == "set":
+            raise InvalidArgument("limit", 'given with at_end="set"', "None", remedy)
 
     def refuse_training(self) -> None:
         """A model that is being trained would let live series change each other."""
@@ -99,7 +108,9 @@ class Fold:
         state = tuple(self.model.init(streams))
         device = state[0].device
         scores = torch.zeros(streams, self.model.classes, device=device)
-        return (*state, self.memory(streams, device), scores, torch.zeros(streams, dtype=torch.int64, device=device))
+        odds = torch.full((streams, self.model.classes), -torch.inf, dtype=torch.float64, device=device)
+        known = state if self.limit is None else (*state, odds)
+        return (*known, self.memory(streams, device), scores, torch.zeros(streams, dtype=torch.int64, device=device))
 
     def memory(self, streams: int, device: torch.device) -> Tensor:
         """The rule's part of it."""
@@ -114,10 +125,12 @@ class Fold:
 
     def observe(self, before: LiveState, observations: StepObservations) -> FoldStep:
         """Take one observation of each series in."""
-        state, scores, halting = self.model.step(before[:-3], observations)
+        state, scores, halting = self.model.step(before[: -3 if self.limit is None else -4], observations)
         if self.offset is not None:
             scores = scores + self.offset.to(scores)
         memory, fired, named = self.rule.step_with(before[-3], scores, halting)
+        if self.limit is not None:
+            state = (*state, torch.maximum(before[-4], class_log_odds_against(scores)))
         ages = before[-1] + 1
         stops = fired if self.deadline is None else fired | (ages >= self.deadline)
         return FoldStep((*state, memory, scores, ages), stops, fired, named)
@@ -127,17 +140,34 @@ class Fold:
         if not bool(moment.stops.any()):
             return {}
         rows = moment.stops.nonzero()[:, 0]
-        forced = self.forced(*(part[rows] for part in moment.after[-2:]))
+        forced = self.forced(tuple(part[rows] for part in moment.after[-4:]))
         fired, named = moment.fired[rows].tolist(), moment.named[rows].tolist()
         return {
-            row: Decision(self.classes[label], decision.time, True) if crossed else decision
+            row: Decision(self.name(label), decision.time, True) if crossed else decision
             for row, crossed, label, decision in zip(rows.tolist(), fired, named, forced, strict=True)
         }
 
-    def forced(self, scores: StepScores, ages: Tensor) -> list[Decision]:
-        """What is decided about series that end with these scores: the leader, or nothing."""
-        names = [self.classes[label] if self.at_end == "force" else None for label in leader(scores).tolist()]
+    def name(self, label: int) -> Any:
+        """The name of a class; None for `NO_CLASS`."""
+        return None if label == NO_CLASS else self.classes[label]
+
+    def forced(self, rows: LiveState) -> list[Decision]:
+        """What is decided about series that end like this: the leader, nothing, or the labels left."""
+        scores, ages = rows[-2:]
+        names: list[Any] = [None] * len(ages)
+        if self.at_end == "force":
+            names = [self.classes[label] for label in leader(scores).tolist()]
+        elif self.at_end == "set":
+            names = list(self.label_sets(rows))
         return [Decision(name, time, False) for name, time in zip(names, ages.tolist(), strict=True)]
+
+    def label_sets(self, rows: LiveState) -> list[tuple[Any, ...]]:
+        """The labels left of each series, in the order of the classes."""
+        if self.limit is None:
+            remedy = "clf.stream(coverage=0.9) keeps label sets."
+            raise InvalidArgument("limit", "given to read label sets", "None", remedy)
+        left = (rows[-4] <= self.limit).tolist()
+        return [tuple(name for name, inside in zip(self.classes, row, strict=True) if inside) for row in left]
 
     def blame(self, value: ArrayLike, *, name: str) -> None:
         """Raise what is wrong with one observation, if anything is."""

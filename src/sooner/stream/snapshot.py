@@ -6,6 +6,7 @@ names of its classes. So no series goes on under another model.
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
@@ -40,7 +41,11 @@ class FleetState(NamedTuple):
 def pack(held: FleetState, fold: Fold, of: Of) -> bytes:
     """The bytes of a snapshot."""
     place_of = {name: index for index, name in enumerate(fold.classes)}
-    closed = [(place_of.get(made.label, -1), made.time, made.crossed) for made in held.decided.values()]
+    sets = fold.at_end == "set"
+    closed = [
+        (place_of.get(made.label, -1) if made.crossed or not sets else -1, made.time, made.crossed)
+        for made in held.decided.values()
+    ]
     tensors = {f"rows.{part}": rows for part, rows in enumerate(held.rows)} | {
         "open.keys": _text(list(held.row_of)),
         "open": torch.tensor(list(held.row_of.values()), dtype=torch.int64),
@@ -49,6 +54,9 @@ def pack(held: FleetState, fold: Fold, of: Of) -> bytes:
     }
     if held.times:  # most series come without
         tensors["open.times"] = _text([held.times.get(key) for key in held.row_of])
+    if sets:  # a set is named by the indices of its labels
+        left = [None if made.crossed else [place_of[name] for name in made.label] for made in held.decided.values()]
+        tensors["closed.sets"] = _text(left)
     about = {"of": of, "model": fingerprint(fold.model, fold.classes), "settings": settings_of(fold)}
     return seal(_KIND, about, tensors)
 
@@ -62,8 +70,9 @@ def unpack(snapshot: bytes, fold: Fold, of: Of) -> FleetState:
     if about["model"] != fingerprint(fold.model, fold.classes):
         remedy = "Its series can only go on with the same weights and the same names of classes."
         raise InvalidArgument("snapshot", "of this model and these classes", "one of others", remedy)
-    for name, ours in settings_of(fold).items():
-        theirs = about["settings"][name]
+    settings = settings_of(fold)
+    for name in {**settings, **about["settings"]}:
+        ours, theirs = settings.get(name), about["settings"].get(name)
         if theirs != ours:
             remedy = "Restore with the same settings; the rule may be changed afterwards."
             raise InvalidArgument(name, f"that of the snapshot, {json.dumps(theirs)}", json.dumps(ours), remedy)
@@ -71,6 +80,12 @@ def unpack(snapshot: bytes, fold: Fold, of: Of) -> FleetState:
     rows = tuple(tensors[f"rows.{part}"].clone().to(like.device) for part, like in enumerate(fold.fresh(1)))
     names = (*fold.classes, None)  # the last one is what -1 stands for
     made = [Decision(names[label], time, bool(crossed)) for label, time, crossed in tensors["closed"].tolist()]
+    if "closed.sets" in tensors:
+        left = _keys(tensors["closed.sets"])
+        made = [
+            one if places is None else replace(one, label=tuple(fold.classes[place] for place in places))
+            for one, places in zip(made, left, strict=True)
+        ]
     row_of = dict(zip(_keys(tensors["open.keys"]), tensors["open"].tolist(), strict=True))
     newest = zip(row_of, _keys(tensors["open.times"]), strict=True) if "open.times" in tensors else ()
     times = {key: Tick(*tick) for key, tick in newest if tick is not None}
@@ -80,7 +95,8 @@ def unpack(snapshot: bytes, fold: Fold, of: Of) -> FleetState:
 def settings_of(fold: Fold) -> dict[str, Any]:
     """What must be the same for the same decisions, as JSON can say it."""
     offset = None if fold.offset is None else fold.offset.tolist()
-    return {"rule": description(fold.rule), "offset": offset, "deadline": fold.deadline, "at_end": fold.at_end}
+    settings = {"rule": description(fold.rule), "offset": offset, "deadline": fold.deadline, "at_end": fold.at_end}
+    return settings if fold.limit is None else {**settings, "limit": fold.limit}  # most series have no label sets
 
 
 def fingerprint(model: Model, classes: Sequence[Any]) -> str:

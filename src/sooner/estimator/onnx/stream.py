@@ -15,6 +15,7 @@ from sooner.estimator.dial import rule_for
 from sooner.extras import optional
 from sooner.inputs import as_whole
 from sooner.rules import MSPRT, Rule, ThresholdRule
+from sooner.rules.base import NO_CLASS
 from sooner.rules.described import rule_described
 from sooner.stream.fold import AtEnd, Decision
 from sooner.types import BoolArray, FloatArray, IntArray
@@ -138,7 +139,8 @@ class OnnxStream:
             raise InvalidArgument("scores", "finite", got, remedy)
         self._state, self.scores = moment.state, moment.scores[0].astype(np.float64)
         if moment.fired[0]:
-            self.decision = Decision(self.classes[int(moment.label[0])], time, True)
+            label = int(moment.label[0])
+            self.decision = Decision(None if label == NO_CLASS else self.classes[label], time, True)
         elif self.deadline is not None and time >= self.deadline:
             self.finish()
         return self.decision
