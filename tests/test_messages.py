@@ -86,7 +86,8 @@ MESSAGES = {
     ),
     "unknown rule": (
         lambda: rules.rule_named("zzz"),
-        "`rule` must be one of 'fixed_time', 'halting', 'log_odds', 'msprt', 'patience', 'probability_threshold', got 'zzz'. "
+        "`rule` must be one of 'fixed_time', 'halting', 'log_odds', 'msprt', 'patience', 'probability_threshold', "
+        "'single_label', got 'zzz'. "
         "No close match.",
     ),
     "one class": (
@@ -158,7 +159,8 @@ MESSAGES = {
     ),
     "name in capitals": (
         lambda: rules.rule_named("MSPRT"),
-        "`rule` must be one of 'fixed_time', 'halting', 'log_odds', 'msprt', 'patience', 'probability_threshold', got 'MSPRT'. "
+        "`rule` must be one of 'fixed_time', 'halting', 'log_odds', 'msprt', 'patience', 'probability_threshold', "
+        "'single_label', got 'MSPRT'. "
         "Did you mean 'msprt'?",
     ),
     "rule that has no threshold to sweep": (

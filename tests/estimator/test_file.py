@@ -63,7 +63,15 @@ def test_the_dial_turns_after_loading(fitted, x, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "rule", [MSPRT(2.5), MSPRT(np.arange(9.0).reshape(3, 3)), MSPRT(np.inf), FixedTime(4), Patience(2, MSPRT(1.0)), SingleLabel(1.5, 3)]
+    "rule",
+    [
+        MSPRT(2.5),
+        MSPRT(np.arange(9.0).reshape(3, 3)),
+        MSPRT(np.inf),
+        FixedTime(4),
+        Patience(2, MSPRT(1.0)),
+        SingleLabel(1.5, 3),
+    ],
 )
 def test_every_rule_comes_back(rule, fitted, tmp_path):
     fitted.threshold = rule
