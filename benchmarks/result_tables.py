@@ -153,7 +153,9 @@ def frames(each: Mapping[str, Any]) -> float:
 
 def steps_of(training: Mapping[str, Any], optimizer: Mapping[str, Any]) -> str:
     rate = ", cosine schedule" if optimizer.get("schedule", "constant") == "cosine" else ""
-    return f"{training['iterations']:,} steps of {training['batch_size']:,} series{rate}"
+    crop, whole = training.get("crop", "none"), training.get("whole_every", "none")
+    crops = "" if crop == "none" else f", all but every {whole}th of them on crops of {crop} frames"
+    return f"{training['iterations']:,} steps of {training['batch_size']:,} series{crops}{rate}"
 
 
 def earlier_meaning(record: Record) -> str:

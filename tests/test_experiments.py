@@ -206,7 +206,8 @@ def test_the_cpu_profile_shortens_all_that_is_compared_alike(name):
 @each_plan
 def test_the_cpu_profile_changes_nothing_of_a_model_but_how_much_it_is_trained(name):
     short, long = plan_of(name, "cpu"), plan_of(name)
-    keys = ("training.iterations", "training.batch_size", "training.validate_every", "optimizer.schedule")
+    keys = ("iterations", "batch_size", "validate_every", "crop", "whole_every")
+    keys = (*(f"training.{key}" for key in keys), "optimizer.schedule")
     for ours, theirs in zip(trained(short), trained(long), strict=True):
         lengths = {key: value_at(theirs.settings, key) for key in keys}
         assert changed(ours.settings, lengths) == theirs.settings
@@ -261,7 +262,9 @@ def test_our_own_models_and_encoders_decay_as_they_did_when_pytorch_s_meaning_wa
         if plan.encoder is not None:
             settings = plan.encoder.settings
             optimizer, published = settings.optimizer, settings.model.encoder == "resnet110"
-            assert optimizer.weight_decay == pytest.approx(1e-5 if published else 1e-4 * optimizer.lr)
+            # A vector for each place and level is seen rarely: the encoder of tokens is more accurate with a stronger decay.
+            ours = {"tokens": 0.1}.get(settings.model.encoder, 1e-4) * optimizer.lr
+            assert optimizer.weight_decay == pytest.approx(1e-5 if published else ours)
 
 
 def test_gammas_of_losses_that_were_summed_over_the_batch_are_times_its_size():

@@ -222,3 +222,52 @@ def test_too_large_a_set_to_hold_is_no_matter():
     source = Drawn(labels, SHAPE, lambda rows, _epoch: few[rows % 30])
     record = train(linear(), source, VALIDATION, changed(SETTINGS, {"training.iterations": 2}))
     assert record.steps == 2
+
+
+# --- crops -----------------------------------------------------------------------------------------------------------------
+
+
+def _numbered(lengths=None):
+    """Series i has the observation 100 i + t at time t."""
+    values = 100.0 * torch.arange(20)[:, None] + torch.arange(12.0)
+    return Series.from_arrays(values, np.arange(20) % 2, lengths=lengths)
+
+
+def test_a_crop_is_consecutive_observations_of_its_series_and_every_start_occurs():
+    batches, starts = Shuffled(_numbered(), 10, seed=0, crop=5), set()
+    for step in range(40):
+        batch = batches.batch(step)
+        assert batch.observations.shape == (10, 5, 1)
+        offsets = batch.observations[..., 0] - 100 * batch.indices[:, None]
+        assert torch.equal(offsets, offsets[:, :1] + torch.arange(5))
+        starts |= set(offsets[:, 0].tolist())
+    assert starts == set(range(8))
+
+
+def test_crops_are_a_function_of_seed_and_step_and_workers_share_them():
+    whole = Shuffled(_numbered(), 10, seed=3, crop=4).batch(7)
+    shares = [Shuffled(_numbered(), 10, 3, worker, 3, crop=4).batch(7) for worker in range(3)]
+    assert torch.equal(whole.observations, torch.cat([share.observations for share in shares]))
+    assert not torch.equal(whole.observations, Shuffled(_numbered(), 10, seed=4, crop=4).batch(7).observations)
+
+
+def test_every_nth_step_reads_whole_series():
+    batches = Shuffled(_numbered(), 10, seed=0, crop=4, whole_every=3)
+    assert [batches.batch(step).observations.shape[1] for step in range(7)] == [4, 4, 12, 4, 4, 12, 4]
+
+
+def test_a_crop_ends_where_its_series_ends():
+    lengths = np.array([3, 12] * 10)
+    batches = Shuffled(_numbered(lengths), 10, seed=0, crop=5)
+    for batch in map(batches.batch, range(20)):
+        assert batch.lengths.tolist() == np.minimum(lengths[batch.indices], 5).tolist()
+        last = batch.observations[torch.arange(10), batch.lengths - 1, 0] - 100 * batch.indices
+        assert bool((last < torch.from_numpy(lengths)[batch.indices]).all())
+
+
+def test_a_model_learns_from_crops_and_is_validated_on_whole_series():
+    cropped, whole = linear(), linear()
+    crops = {"training.crop": 3, "training.whole_every": 4, "training.iterations": 60}
+    assert train(cropped, TRAINING, VALIDATION, changed(SETTINGS, crops)).best.metric > 0.5
+    train(whole, TRAINING, VALIDATION, changed(SETTINGS, {"training.iterations": 60}))
+    assert not torch.equal(_weights(cropped), _weights(whole))

@@ -67,8 +67,16 @@ class Learner:
         self._factor = schedule_for(settings.optimizer, settings.training.iterations)
         # Only float16 needs scaled gradients.
         self._scaler = torch.amp.GradScaler(self._device.type, enabled=precision.used == "16-mixed")
-        batch_size, seed = settings.training.batch_size, settings.training.seed
-        self._batches = Shuffled(training, batch_size, seed, team.rank, team.size)
+        options = settings.training
+        self._batches = Shuffled(
+            training,
+            options.batch_size,
+            options.seed,
+            team.rank,
+            team.size,
+            None if options.crop == "none" else options.crop,
+            None if options.whole_every == "none" else options.whole_every,
+        )
 
     def step(self) -> None:
         """Read the next batch and update the weights; a loss that is not finite raises `TrainingDiverged`."""

@@ -70,6 +70,9 @@ class TrainingSettings:
         batch_size: number of series in a step.
         iterations: total number of steps.
         validate_every: number of steps between validations; the last step is always validated.
+        crop: number of consecutive observations, from a random time, that a step reads of each series; "none" reads whole
+            series. Windows of a model of order N are learned from crops of N + 1 observations at a fraction of the cost.
+        whole_every: with `crop`, every n-th step reads whole series, which the formula over all windows needs; "none" for never.
         patience: number of validations without a new best after which the training stops, or "none".
         gradient_clip: maximum norm of the gradient, or "none".
         precision: "32", "bf16-mixed" or "16-mixed". A CPU whose bfloat16 fails a trial uses "32".
@@ -83,6 +86,8 @@ class TrainingSettings:
     batch_size: int = 128
     iterations: int = 1000
     validate_every: int = 50
+    crop: int | Literal["none"] = "none"
+    whole_every: int | Literal["none"] = "none"
     patience: int | Literal["none"] = "none"
     gradient_clip: float | Literal["none"] = "none"
     precision: str = "32"
@@ -95,6 +100,8 @@ class TrainingSettings:
         check_whole(self, "training.batch_size", 1, "It is the number of series in a step.")
         check_whole(self, "training.iterations", 1, "It is the number of steps in all.")
         check_whole(self, "training.validate_every", 1, "It is the number of steps between validations.")
+        check_whole(self, "training.crop", 1, "It is a number of observations.", word="none")
+        check_whole(self, "training.whole_every", 1, "It is a number of steps.", word="none")
         check_whole(self, "training.patience", 1, "It is a number of validations.", word="none")
         remedy = "It is the largest norm a gradient may have."
         check_number(self, "training.gradient_clip", remedy, above_zero="strictly", word="none")

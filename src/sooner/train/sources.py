@@ -7,16 +7,17 @@ order need not be saved.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from sooner.errors import InvalidArgument
 from sooner.inputs import as_labels, as_tensor, refuse_empty, running
-from sooner.types import IntArray, Labels, Lengths, Observations
+from sooner.types import FloatArray, IntArray, Labels, Lengths, Observations
 
 Counts = Float[Tensor, "rows classes"]
 
@@ -160,12 +161,19 @@ class Shuffled(_Batches):
     seed: int
     worker: int = 0
     workers: int = 1
+    crop: int | None = None
+    whole_every: int | None = None
 
     def batch(self, step: int) -> Minibatch:
         """The worker's share of the batch of a step."""
         indices = batch_indices(step, len(self.source), self.batch_size, self.seed, self._weights)
         own = worker_share(indices, self.worker, self.workers)
-        return self.take(own, epoch_of(step, len(self.source), self.batch_size))
+        batch = self.take(own, epoch_of(step, len(self.source), self.batch_size))
+        whole = self.whole_every is not None and (step + 1) % self.whole_every == 0
+        if self.crop is None or self.crop >= self.source.shape[0] or whole:
+            return batch
+        shares = np.random.default_rng([self.seed, step]).random(len(indices))
+        return cropped(batch, self.crop, worker_share(shares, self.worker, self.workers))
 
     @cached_property
     def _weights(self) -> tuple[float, ...] | None:
@@ -191,6 +199,25 @@ class InOrder(_Batches):
         return range(self.worker * self.batch_size, len(self.source), self.workers * self.batch_size)
 
 
+def cropped(batch: Minibatch, size: int, shares: FloatArray) -> Minibatch:
+    """`size` consecutive observations of each series; its share, in 0..1, says from where between the first and the last start.
+
+    A series that is not longer is read whole.
+
+    >>> batch = Minibatch(torch.arange(10.0).reshape(2, 5), torch.tensor([0, 1]), None, torch.tensor([0, 1]))
+    >>> cropped(batch, 2, np.array([0.0, 0.99])).observations.tolist()
+    [[0.0, 1.0], [8.0, 9.0]]
+    """
+    observations, lengths = batch.observations, batch.lengths
+    ends = torch.full((len(observations),), observations.shape[1]) if lengths is None else lengths
+    starts = (torch.from_numpy(shares).to(ends.device) * ((ends - size).clamp(min=0) + 1)).long()
+    times = starts[:, None] + torch.arange(size, device=ends.device)
+    rows = torch.arange(len(ends), device=ends.device)[:, None]
+    return batch._replace(
+        observations=observations[rows, times], lengths=None if lengths is None else lengths.clamp(max=size)
+    )
+
+
 def batch_indices(
     step: int, series: int, batch_size: int, seed: int, weights: tuple[float, ...] | None = None
 ) -> IntArray:
@@ -204,13 +231,13 @@ def batch_indices(
     return order[position * batch_size : (position + 1) * batch_size]
 
 
-def worker_share(indices: IntArray, worker: int, workers: int) -> IntArray:
+def worker_share(batch: npt.NDArray[Any], worker: int, workers: int) -> npt.NDArray[Any]:
     """A worker's share of a batch: contiguous, disjoint from the others, and equal in size up to one.
 
     >>> [worker_share(np.arange(5), worker, 2).tolist() for worker in range(2)]
     [[0, 1, 2], [3, 4]]
     """
-    return np.array_split(indices, workers)[worker]
+    return np.array_split(batch, workers)[worker]
 
 
 def epoch_of(step: int, series: int, batch_size: int) -> int:

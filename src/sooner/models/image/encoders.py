@@ -240,7 +240,7 @@ class TokenEncoder(Encoder):
             raise InvalidArgument("levels", "in 1..256", levels, "There are no more 8-bit values.")
         hidden = as_whole(hidden, name="hidden", low=1, remedy="It is the length of a token's vector.")
         self.tokens = nn.EmbeddingBag(math.prod(self.features) * self.levels, hidden, mode="sum")
-        nn.init.normal_(self.tokens.weight, std=0.1)
+        nn.init.normal_(self.tokens.weight, std=0.02)  # 0.1 and 1 learn more slowly
         # The norms take the constant part away, so no layer has a bias.
         self.layers = nn.Sequential(
             nn.BatchNorm1d(hidden),
