@@ -137,12 +137,12 @@ def as_lengths(value: ArrayLike | None, scores: Tensor, *, time: int) -> Lengths
     return lengths
 
 
-def as_indices(value: ArrayLike, size: int, *, what: str) -> IntArray:
-    """At least one index in 0..size-1; `what` names the indexed items in errors."""
+def as_indices(value: ArrayLike, size: int, *, what: str, least: int = 1) -> IntArray:
+    """At least `least` indices in 0..size-1; `what` names the indexed items in errors."""
     indices = as_tensor(value, name="indices").detach().cpu().numpy()
-    if indices.ndim != 1 or not len(indices) or indices.dtype.kind not in "iu":
+    if indices.ndim != 1 or len(indices) < least or (len(indices) and indices.dtype.kind not in "iu"):
         got, remedy = f"shape {indices.shape}, dtype {indices.dtype}", "Turn a mask into indices: np.flatnonzero(mask)."
-        raise InvalidArgument("indices", "at least 1 whole number", got, remedy)
+        raise InvalidArgument("indices", "at least 1 whole number" if least else "whole numbers", got, remedy)
     outside = np.flatnonzero((indices < 0) | (indices >= size))
     if len(outside):
         got = f"{indices[outside[0]]} at index {outside[0]}"

@@ -1,6 +1,7 @@
 """Files: the user's cache folder, atomic writes, and locks between processes."""
 
 import os
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,11 +9,13 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+_STALE = 3600.0  # seconds; older temporary files are left by processes that were killed
+
 
 def cache_folder(name: str) -> Path:
     """The folder of a cache: `sooner/NAME` in XDG_CACHE_HOME, or in ~/.cache. It may not exist yet."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # The XDG specification: a relative path is to be ignored.
+    # The XDG specification says that a relative path is ignored.
     return (base if base.is_absolute() else Path.home() / ".cache") / "sooner" / name
 
 
@@ -34,6 +37,13 @@ def whole_file(target: Path, *, folder: Path | None = None) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def remove_stale(folder: Path) -> None:
+    """Remove the temporary files of `whole_file` that killed processes have left."""
+    for temporary in folder.glob(".*.part"):
+        if time.time() - temporary.stat().st_mtime > _STALE:
+            temporary.unlink(missing_ok=True)
 
 
 def write_whole(path: Path, content: bytes | str) -> None:

@@ -11,7 +11,7 @@ from rich.progress import TaskID
 from sooner.cli.options import AsJson, Quiet, Seed
 from sooner.cli.screen import Screen
 from sooner.data import archives, digits, mnist
-from sooner.data.sets.nmnist import Kind, Nmnist
+from sooner.data.sets.nmnist import Nmnist, NmnistName
 from sooner.errors import SoonerError, UnknownName, VideosFailed
 from sooner.report.contact import contact_sheet
 
@@ -154,7 +154,7 @@ def features(
 
 
 def _frames(name: str, split: str, series: int, seed: int, folder: Path | None) -> tuple[torch.Tensor, torch.Tensor]:
-    kinds = get_args(Kind)
+    kinds = get_args(NmnistName)
     if name == "digits":
         part = getattr(digits.load(seed), split).take(range(series))
         side = int(part.observations.shape[2] ** 0.5)

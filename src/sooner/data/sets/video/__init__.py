@@ -1,7 +1,6 @@
 """UCF101 and HMDB51: from a folder of videos and the official split files to series of features.
 
-`extract` shows every frame to a backbone once and keeps its vectors; `load` reads them as clips. The rooms: `lists` (who is in
-which split), `frames` (decoding), `features` (what is kept), `clips` (series). The last three serve any other videos as well.
+`extract` computes the features of every frame once, with a backbone; `load` reads them as clips.
 """
 
 from sooner.data.sets.video.clips import Clips as Clips

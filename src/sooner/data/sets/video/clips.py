@@ -1,8 +1,7 @@
-"""Clips of T frames: how a video is cut, and series of the features that were kept.
+"""Clips of T frames of videos, and series of their features.
 
-A longer video gives consecutive clips and one more of its last T frames, a shorter one begins anew until T is reached. A clip
-is a list of indices into the features of its video, so frames that clips share are computed and kept once; they are copied
-when a series is made.
+A video of more than T frames is divided into consecutive clips, the last of which has its last T frames; a shorter one is
+repeated. A clip is a list of indices into the features of its video, so features of shared frames are computed once.
 """
 
 import os
@@ -18,16 +17,16 @@ from torch import nn
 
 from sooner.data.sets.video.features import Features, Number, Progress, Vectors, extract_features
 from sooner.data.sets.video.frames import View
-from sooner.data.sets.video.lists import VIDEO_SETS, Kind, Video, split_lists, video_places
+from sooner.data.sets.video.lists import VIDEO_SETS, Video, VideoSetName, split_lists, video_files
 from sooner.errors import InvalidArgument
-from sooner.inputs import as_tensor, as_whole
+from sooner.inputs import as_indices, as_whole
 from sooner.series import Series
 from sooner.storage import whole_file
 from sooner.types import ArrayLike, IntArray
 
 
 def clip_indices(frames: int, time: int) -> IntArray:
-    """(clips, time): the frames, counted from 0, of each clip of a video.
+    """(clips, time): the frame indices of each clip of a video.
 
     >>> clip_indices(5, 2).tolist()
     [[0, 1], [2, 3], [3, 4]]
@@ -36,7 +35,7 @@ def clip_indices(frames: int, time: int) -> IntArray:
     """
     frames = as_whole(frames, name="frames", low=1, remedy="A video without frames has no clips.")
     time = as_whole(time, name="time", low=1, remedy="It is the number of frames in a clip.")
-    # A video shorter than a clip starts at 0 and wraps around; in any other one nothing wraps.
+    # Only a video shorter than a clip wraps around.
     starts = np.minimum(np.arange(0, frames, time), max(frames - time, 0))
     indices: IntArray = (starts[:, None] + np.arange(time)) % frames
     return indices
@@ -44,13 +43,13 @@ def clip_indices(frames: int, time: int) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Clips:
-    """The clips of one split, an index into kept features; nothing is read before it is asked for.
+    """The clips of one split; features are read when a series is asked for.
 
     Args:
-        features: what is kept.
-        videos: those of the split, all of them with features.
+        features: the stored features.
+        videos: the videos of the split that have features.
         classes: the names of the classes.
-        time: T.
+        time: T, the number of frames of a clip.
     """
 
     features: Features
@@ -63,69 +62,53 @@ class Clips:
 
     @property
     def nbytes(self) -> int:
-        """The memory that `series()` takes; a clip of 50 vectors of 2048 float16 is 205 kB, and UCF101 has some 50,000."""
+        """The bytes of `series()`: 205 kB for a clip of 50 vectors of 2048 float16, and UCF101 has some 50,000 clips."""
         return len(self) * self.time * self.features.width * np.dtype(self.features.dtype).itemsize
 
     def series(self, indices: ArrayLike | None = None) -> Series:
-        """A copy in memory of all clips, or of those at these places; `nbytes` says how much all of them take."""
-        places = np.arange(len(self)) if indices is None else self._places(indices)
-        array = np.empty((len(places), self.time, self.features.width), self.features.dtype)
-        self._fill(array, places)
-        return self._labelled(array, places)
+        """A copy in memory of all clips (`nbytes` bytes), or of those at these indices."""
+        chosen = np.arange(len(self)) if indices is None else as_indices(indices, len(self), what="clips")
+        array = np.empty((len(chosen), self.time, self.features.width), self.features.dtype)
+        self._fill(array, chosen)
+        return self._labelled(array, chosen)
 
     def series_in_file(self, path: str | os.PathLike[str]) -> Series:
-        """All clips in a .npy file that is mapped into memory: what is indexed is read, so it may exceed the memory.
-
-        The file appears under its name when it is complete, and replaces what was there.
-        """
-        target, places = Path(path), np.arange(len(self))
+        """All clips in a new memory-mapped .npy file, which may be larger than the memory."""
         shape = (len(self), self.time, self.features.width)
-        with whole_file(target) as part:
-            array = np.lib.format.open_memmap(part, mode="w+", dtype=np.dtype(self.features.dtype), shape=shape)
-            self._fill(array, places)
+        with whole_file(Path(path)) as temporary:
+            array = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.dtype(self.features.dtype), shape=shape)
+            self._fill(array, np.arange(len(self)))
             array.flush()
-        return self.series_of_file(target)
+        return self.series_of_file(path)
 
     def series_of_file(self, path: str | os.PathLike[str]) -> Series:
-        """All clips from a file that `series_in_file` has written for the same clips."""
+        """All clips from a file of `series_in_file`."""
         return self._labelled(np.lib.format.open_memmap(path, mode="c"), np.arange(len(self)))
 
     def parts(self, size: int) -> Iterator[Series]:
-        """All clips in their order, at most `size` in memory at a time."""
+        """Iterate over all clips in order, at most `size` in memory at a time."""
         size = as_whole(size, name="size", low=1, remedy="It is the number of clips in memory.")
         for start in range(0, len(self), size):
             yield self.series(np.arange(start, min(start + size, len(self))))
 
     @cached_property
     def _owners(self) -> tuple[IntArray, IntArray]:
-        """(clips,) twice: the place of each clip's video, and the clip's number within it."""
+        """(clips,) twice: the index of each clip's video, and the clip's number within it."""
         counts = np.array([-(-self.features.frames[video.name] // self.time) for video in self.videos], dtype=np.int64)
         owners = np.repeat(np.arange(len(counts)), counts)
         return owners, np.arange(len(owners)) - (np.cumsum(counts) - counts)[owners]
 
-    def _places(self, indices: ArrayLike) -> IntArray:
-        places = as_tensor(indices, name="indices").cpu().numpy()
-        remedy = f"There are {len(self)} clips."
-        if places.ndim != 1 or not len(places) or places.dtype.kind not in "iu":
-            got = f"shape {places.shape}, dtype {places.dtype}"
-            raise InvalidArgument("indices", "at least 1 whole number", got, remedy)
-        outside = np.flatnonzero((places < 0) | (places >= len(self)))
-        if len(outside):
-            got = f"{places[outside[0]]} at index {outside[0]}"
-            raise InvalidArgument("indices", f"in 0..{len(self) - 1}", got, remedy)
-        return places.astype(np.int64)
-
-    def _fill(self, array: Vectors, places: IntArray) -> None:
-        """Put the clips at these places into the rows of the array; every video is opened once."""
-        owners, numbers = (part[places] for part in self._owners)
+    def _fill(self, array: Vectors, chosen: IntArray) -> None:
+        """Write the chosen clips into the rows of the array; every video is opened once."""
+        owners, numbers = (column[chosen] for column in self._owners)
         order = np.argsort(owners, kind="stable")
         for rows in np.split(order, np.flatnonzero(np.diff(owners[order])) + 1):
             if len(rows):
                 vectors = self.features.of(self.videos[owners[rows[0]]].name)
                 array[rows] = vectors[clip_indices(len(vectors), self.time)[numbers[rows]]]
 
-    def _labelled(self, array: Vectors, places: IntArray) -> Series:
-        videos = [self.videos[owner] for owner in self._owners[0][places]]
+    def _labelled(self, array: Vectors, chosen: IntArray) -> Series:
+        videos = [self.videos[owner] for owner in self._owners[0][chosen]]
         labels = torch.tensor([video.label for video in videos], dtype=torch.int64)
         groups = np.array([video.group for video in videos])
         lengths = torch.full((len(array),), array.shape[1])
@@ -142,7 +125,7 @@ class VideoSplits(NamedTuple):
 
 
 def extract(
-    kind: Kind,
+    kind: VideoSetName,
     *,
     videos: str | os.PathLike[str],
     splits: str | os.PathLike[str],
@@ -155,25 +138,25 @@ def extract(
     workers: int = 4,
     progress: Progress | None = None,
 ) -> Features:
-    """Keep the features of every frame of the videos that the split files name; what is there already is not made again.
+    """Compute and store the features of every frame of the listed videos, except for those stored before.
 
     Args:
-        kind: which set.
-        videos: the folder that holds a folder of videos for each class.
+        kind: the name of the set.
+        videos: the folder with a folder of videos for each class.
         splits: the folder of the official split files.
         backbone: from normalised images to vectors, for example from `sooner.models.image.backbones.backbone_from_file`.
-        folder: where features are kept, those of each backbone in a folder of their own.
+        folder: the folder of the features, with a subfolder for each backbone and view.
         split: the official split: 1, 2 or 3.
         view, dtype, rows, workers, progress: as in `extract_features`.
     """
-    places = video_places(kind, videos, split_lists(kind, splits, split))
+    files = video_files(kind, videos, split_lists(kind, splits, split))
     return extract_features(
-        places, backbone, folder, view=view, dtype=dtype, rows=rows, workers=workers, progress=progress
+        files, backbone, folder, view=view, dtype=dtype, rows=rows, workers=workers, progress=progress
     )
 
 
 def load(
-    kind: Kind,
+    kind: VideoSetName,
     *,
     splits: str | os.PathLike[str],
     features: str | os.PathLike[str],
@@ -181,29 +164,29 @@ def load(
     time: int | None = None,
     view: View | None = None,
 ) -> VideoSplits:
-    """The clips of the three splits, from features that were kept; the videos are not needed any more.
+    """The clips of the three splits, from stored features.
 
     Args:
-        kind: which set.
+        kind: the name of the set.
         splits: the folder of the official split files.
-        features: the folder that `extract` was given, or that of one backbone in it.
+        features: the `folder` of `extract`, or the subfolder of one backbone and view.
         split: the official split: 1, 2 or 3.
         time: T; by default that of the set.
-        view: the one that the features must have been made with; by default any.
+        view: the view of the features; by default any.
     """
-    lists, kept = split_lists(kind, splits, split), Features.open(features, view)
+    lists, stored = split_lists(kind, splits, split), Features.open(features, view)
     time = VIDEO_SETS[kind].time if time is None else as_whole(time, name="time", low=1, remedy="It counts frames.")
     train, validation, test = (
-        Clips(kept, tuple(video for video in videos if video.name in kept.frames), lists.classes, time)
+        Clips(stored, tuple(video for video in videos if video.name in stored.frames), lists.classes, time)
         for videos in (lists.train, lists.validation, lists.test)
     )
     trained = {video.label for video in train.videos}
     for label, name in enumerate(lists.classes):
         if label not in trained:
-            got = f"none to train class {name!r} in {kept.folder}"
+            got = f"none to train class {name!r} in {stored.folder}"
             remedy = "Run the extraction to its end, or take the class out of the split files."
             raise InvalidArgument("features", "of videos of every class", got, remedy)
-    reasons = dict(kept.failed)
-    lacking = [video.name for video in lists.videos if video.name not in kept.frames]
-    failed = tuple((name, reasons.get(name, "its features were never asked for")) for name in lacking)
+    reasons = dict(stored.failed)
+    missing = [video.name for video in lists.videos if video.name not in stored.frames]
+    failed = tuple((name, reasons.get(name, "its features were never asked for")) for name in missing)
     return VideoSplits(train, validation, test, failed)

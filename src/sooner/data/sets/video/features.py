@@ -1,13 +1,11 @@
-"""Features of the frames of videos, computed once and kept: decode, show to a backbone, write, go on where it stopped.
+"""Features of the frames of videos, computed once by a backbone and stored.
 
-A cache is a folder with one file for each video, `<name>.npy` of shape (frames, width), and a `manifest.json` that says what
-made them. Files and not one large array, because a file that has its name is complete: a run that is killed at any moment
-keeps whatever was done, and any number of workers can write. Its own name holds a hash of the backbone, the view and the
-number type, so features of different networks never mix.
+A cache is a folder with a file `<video>.npy` of shape (frames, width) for each video, and a `manifest.json` with their settings.
+Its name contains a hash of the backbone, the view and the number type. Files are written atomically, so a run that is killed
+keeps all finished videos. One large array was rejected: several workers could not write it.
 
-Each worker is a thread that decodes one video after the other (FFmpeg works outside of Python's lock) and hands its frames,
-`rows` at a time, to the backbone, which serves one worker at a time. So a video is read once, its batches are the same with
-any number of workers, and memory holds `rows` frames a worker, however long the videos are.
+Workers are threads that decode (FFmpeg releases Python's lock); the backbone processes `rows` frames of one worker at a time. So
+batches do not depend on the number of workers, and memory holds `rows` frames per worker.
 """
 
 import hashlib
@@ -15,7 +13,6 @@ import json
 import os
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -30,37 +27,36 @@ from torch import Tensor, nn
 
 from sooner.bfloat16 import refuse_bfloat16
 from sooner.data.sets.video.frames import VIEWS, Fault, Frames, Images, View, decoded, pyav
-from sooner.errors import InvalidArgument, UnknownName
+from sooner.errors import InvalidArgument, UnknownName, short_reason
 from sooner.inputs import as_whole
-from sooner.storage import whole_file
+from sooner.storage import remove_stale, whole_file
 
 Vectors: TypeAlias = npt.NDArray[np.floating[Any]]
 Number: TypeAlias = Literal["float16", "float32"]
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with the video just done ("" at the start), how many are done, and how many there are."""
+"""Called with the last finished video ("" at the start), the number of finished videos, and their total."""
 
 MANIFEST = "manifest.json"
 
 _NUMBERS = ("float16", "float32")
 _MANIFEST = {"width": int, "dtype": str, "view": dict, "videos": dict, "failed": dict}
-# As `_save` writes it. NumPy's own parser tries to mend a damaged one, raises whatever its parts raise, and prints warnings.
+# The header that `_save` writes. NumPy's own parser tries to repair a damaged one, prints warnings, and raises any exception.
 _HEADER = re.compile(
     rb"\x93NUMPY\x01\0(..)\{'descr': '[<>|]f[248]', 'fortran_order': False, 'shape': \([0-9]+, [0-9]+\), \} *\n", re.S
 )
 _PARTS = ".parts"
-_STALE = 3600.0  # seconds after which a half-written file belongs to a process that was killed
 
 
 @dataclass(frozen=True)
 class Features:
-    """A cache of features, open for reading.
+    """A cache of features.
 
     Args:
-        folder: where the files lie.
+        folder: the folder of the cache.
         width: the length of a frame's vector.
-        dtype: its numbers.
-        frames: how many frames each video has.
-        failed: (video, reason) of those that could not be read to their end.
+        dtype: the type of its numbers.
+        frames: the number of frames of each video.
+        failed: (video, reason) of the unreadable videos.
     """
 
     folder: Path
@@ -71,7 +67,7 @@ class Features:
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str], view: View | None = None) -> "Features":
-        """The cache in this folder, or the only one in a folder below it; where a view is given, the only one of that view."""
+        """The cache in this folder, or the only one (of this view) in its subfolders."""
         root = Path(folder)
         known = [root] if (root / MANIFEST).is_file() else sorted(file.parent for file in root.glob(f"*/{MANIFEST}"))
         known = known if view is None else _of_view(known, view)
@@ -80,11 +76,12 @@ class Features:
             names = ", ".join(cache.name for cache in known)
             remedy = f"Give one of them: {names}." if known else "Make one with `sooner.data.sets.video.extract`."
             raise InvalidArgument("features", "a folder with one cache of features", got, remedy)
-        said = _read_manifest(known[0])
-        return cls(known[0], said["width"], said["dtype"], said["videos"], tuple(said["failed"].items()))
+        manifest = _read_manifest(known[0])
+        failed = tuple(manifest["failed"].items())
+        return cls(known[0], manifest["width"], manifest["dtype"], manifest["videos"], failed)
 
     def of(self, video: str) -> Vectors:
-        """(frames, width): the features of a video, mapped into memory, read only."""
+        """(frames, width): the features of a video, memory-mapped and read-only."""
         try:
             vectors, shape = _opened(_file(self.folder, video)), (self.frames.get(video), self.width)
             if vectors.shape != shape or vectors.dtype != self.dtype:
@@ -97,14 +94,14 @@ class Features:
 
 
 def _of_view(known: list[Path], view: View) -> list[Path]:
-    """The caches that were made with a view; where there are only others, that is told."""
-    found = [cache for cache in known if _read_manifest(cache)["view"] == _plain(view)]
-    if known and not found:
-        name = next((name for name, one in VIEWS.items() if one == view), "")
+    """The caches with this view; an error if there are only others."""
+    matching = [cache for cache in known if _read_manifest(cache)["view"] == _as_json(view)]
+    if known and not matching:
+        name = next((name for name, named in VIEWS.items() if named == view), "")
         remedy = f"Make them with `sooner data features --view {name}`." if name else "Make them with this view."
         expected = f"made with {f'the view {name!r}' if name else view}"
         raise InvalidArgument("features", expected, f"others in {', '.join(cache.name for cache in known)}", remedy)
-    return found
+    return matching
 
 
 def extract_features(
@@ -118,19 +115,19 @@ def extract_features(
     workers: int = 4,
     progress: Progress | None = None,
 ) -> Features:
-    """Write the backbone's vector of every frame of every video, and open the cache; what is already there is kept.
+    """Store the backbone's vector of every frame of every video, except for those stored before; returns the open cache.
 
-    A video that is missing, damaged or cut short is passed over and named in `failed`, and tried again the next time. The
-    backbone works in evaluation mode and without gradients, on the device it is on, and is left as it was found.
+    Unreadable videos are listed in `failed`, and retried in the next run. The backbone runs in evaluation mode without gradients,
+    on its device.
 
     Args:
-        videos: where each video lies, by the name under which its features are kept.
+        videos: the file of each video, by the name of its features.
         backbone: from images (rows, 3, height, width) to vectors (rows, width).
-        folder: for caches; this one gets a folder of its own in it.
-        view: how frames are shown to the backbone.
-        dtype: of the features; "float16" keeps three digits in half the room.
-        rows: frames that the backbone sees at once.
-        workers: videos that are decoded at once.
+        folder: the parent folder of the cache.
+        view: of the frames.
+        dtype: of the features; "float16" keeps three digits in half the bytes.
+        rows: number of frames in a batch of the backbone.
+        workers: number of videos decoded concurrently.
         progress: called in this thread, at the start and after each video.
     """
     rows = as_whole(rows, name="rows", low=1, remedy="It is the number of frames that are shown at once.")
@@ -141,21 +138,25 @@ def extract_features(
     refuse_bfloat16(backbone, "backbone")
     view = View() if view is None else view
     with _evaluating(backbone):
-        said = _description(backbone, view, dtype)
-        job = _Extraction(backbone, view, rows, np.dtype(dtype), _cache(Path(folder), backbone, said))
+        settings = _settings(backbone, view, dtype)
+        key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+        cache = Path(folder) / f"{type(backbone).__name__}-{key[:12]}"
+        (cache / _PARTS).mkdir(parents=True, exist_ok=True)
+        remove_stale(cache / _PARTS)
+        job = _Extraction(backbone, view, rows, np.dtype(dtype), cache)
         results: dict[str, int | Fault] = {}
         try:
-            _work_off(job, videos, said["width"], workers, results, progress or _silent)
+            _extract(job, videos, settings["width"], workers, results, progress or (lambda *_: None))
         finally:
-            # In the order of the videos: workers finish as they please.
+            # In the order of the videos, not of the workers.
             results = {video: results[video] for video in videos if video in results}
-            _write_manifest(job.folder, said, results)
+            _write_manifest(cache, settings, results)
     failed = tuple((video, result.reason) for video, result in results.items() if isinstance(result, Fault))
-    return Features(job.folder, said["width"], dtype, _read_manifest(job.folder)["videos"], failed)
+    return Features(cache, settings["width"], dtype, _read_manifest(cache)["videos"], failed)
 
 
 def fingerprint(backbone: nn.Module) -> str:
-    """sha256 of what a network is: its modules as they are printed, exported code, and every parameter and buffer."""
+    """sha256 of a network: its printed modules, exported code, and every parameter and buffer."""
     digest = hashlib.sha256(repr(backbone).encode())
     for name, module in backbone.named_modules():
         code = getattr(module, "code", "")
@@ -168,7 +169,7 @@ def fingerprint(backbone: nn.Module) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Extraction:
-    """What the workers share."""
+    """The state that the workers share."""
 
     backbone: nn.Module
     view: View
@@ -179,14 +180,14 @@ class _Extraction:
     stopped: threading.Event = field(default_factory=threading.Event)
 
     def run(self, video: str, path: Path) -> int | Fault:
-        """Keep the features of one video, and tell its number of frames or what is wrong with it."""
+        """Store the features of one video, and return its number of frames or its fault."""
         vectors: list[Vectors] = []
-        for part in decoded(path, self.view, self.rows):
-            if isinstance(part, Fault):
-                return part
+        for frames in decoded(path, self.view, self.rows):
+            if isinstance(frames, Fault):
+                return frames
             if self.stopped.is_set():
                 return Fault("the run was stopped")
-            images = _shown(self.backbone, self.view, part)
+            images = _images(self.backbone, self.view, frames)
             with self.serving:
                 vectors.append(_encoded(self.backbone, images).numpy())
         with np.errstate(over="ignore"):
@@ -194,16 +195,13 @@ class _Extraction:
         bad = np.argwhere(~np.isfinite(array))
         if len(bad):
             got = f"{vectors[0].dtype.type(np.concatenate(vectors)[tuple(bad[0])])} for frame {bad[0][0]} of {video!r}"
-            expected, remedy = (
-                f"one whose vectors are finite in {self.dtype}",
-                'Pass dtype="float32", or check that video.',
-            )
-            raise InvalidArgument("backbone", expected, got, remedy)
+            remedy = 'Pass dtype="float32", or check that video.'
+            raise InvalidArgument("backbone", f"one whose vectors are finite in {self.dtype}", got, remedy)
         _save(self.folder, video, array)
         return len(array)
 
 
-def _work_off(
+def _extract(
     job: _Extraction,
     videos: Mapping[str, Path],
     width: int,
@@ -211,13 +209,13 @@ def _work_off(
     results: dict[str, int | Fault],
     tell: Progress,
 ) -> None:
-    """Fill `results` for every video; whatever interrupts lets the videos in hand go and starts no other."""
-    kept = {video: _kept(_file(job.folder, video), width, job.dtype) for video in videos}
-    results.update({video: count for video, count in kept.items() if count})
+    """Fill `results` for every video; after an interruption, no other video is started."""
+    stored = {video: _stored_frames(_file(job.folder, video), width, job.dtype) for video in videos}
+    results.update({video: count for video, count in stored.items() if count})
     tell("", len(results), len(videos))
     pool = ThreadPoolExecutor(workers)
     try:
-        waiting = {pool.submit(job.run, video, path): video for video, path in videos.items() if not kept[video]}
+        waiting = {pool.submit(job.run, video, path): video for video, path in videos.items() if not stored[video]}
         for future in as_completed(waiting):
             results[waiting[future]] = future.result()
             tell(waiting[future], len(results), len(videos))
@@ -226,41 +224,40 @@ def _work_off(
         pool.shutdown(cancel_futures=True)
 
 
-def _shown(backbone: nn.Module, view: View, part: Frames) -> Images:
-    device = next((tensor.device for tensor in (*backbone.parameters(), *backbone.buffers())), part.device)
-    return view.show(part.to(device))
+def _images(backbone: nn.Module, view: View, frames: Frames) -> Images:
+    device = next((tensor.device for tensor in (*backbone.parameters(), *backbone.buffers())), frames.device)
+    return view.show(frames.to(device))
 
 
 def _encoded(backbone: nn.Module, images: Images) -> Tensor:
-    with torch.no_grad():  # here, because it holds for one thread
+    with torch.no_grad():  # here, because it applies to one thread
         vectors: Tensor = backbone(images)
     return vectors.float().cpu()
 
 
-def _description(backbone: nn.Module, view: View, dtype: Number) -> dict[str, Any]:
-    """What makes the features, as the manifest says it; two black frames of the sets' size tell the width."""
+def _settings(backbone: nn.Module, view: View, dtype: Number) -> dict[str, Any]:
+    """The settings of the manifest; two black frames of the sets' size give the width."""
     tall, wide = (view.crop, view.crop) if view.crop else view.size(240, 320)
     expected = f"a module from images (rows, 3, {tall}, {wide}) to vectors (rows, width)"
     remedy = "Take the network without its classifier, and the `view` it was trained for."
     try:
-        vectors = _encoded(backbone, _shown(backbone, view, torch.zeros(2, 3, tall, wide, dtype=torch.uint8)))
-    except Exception as error:  # whatever a module that is no backbone provokes
-        said = " ".join(str(error).split())
-        raise InvalidArgument("backbone", expected, f"{type(error).__name__}: {said[:160]}", remedy) from error
+        vectors = _encoded(backbone, _images(backbone, view, torch.zeros(2, 3, tall, wide, dtype=torch.uint8)))
+    except Exception as error:  # a module that is no backbone may raise any exception
+        got = f"{type(error).__name__}: {short_reason(error)}"
+        raise InvalidArgument("backbone", expected, got, remedy) from error
     if vectors.ndim != 2 or len(vectors) != 2:
         raise InvalidArgument("backbone", expected, f"an output of shape {tuple(vectors.shape)}", remedy)
-    made_by = {"architecture": type(backbone).__name__, "backbone": fingerprint(backbone), "view": _plain(view)}
-    return {**made_by, "dtype": dtype, "width": vectors.shape[1]}
+    network = {"architecture": type(backbone).__name__, "backbone": fingerprint(backbone)}
+    return {**network, "view": _as_json(view), "dtype": dtype, "width": vectors.shape[1]}
 
 
-def _plain(view: View) -> dict[str, Any]:
-    """The view as JSON gives it back."""
+def _as_json(view: View) -> dict[str, Any]:
     return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(view).items()}
 
 
 @contextmanager
 def _evaluating(backbone: nn.Module) -> Iterator[None]:
-    # Not `eval()`: exported programs refuse it, and a module has to come back as it was, each part in its own mode.
+    # Not `eval()`: exported programs refuse it, and every module must get its own mode back.
     modes = [(module, module.training) for module in backbone.modules()]
     try:
         for module, _ in modes:
@@ -271,16 +268,6 @@ def _evaluating(backbone: nn.Module) -> Iterator[None]:
             module.training = training
 
 
-def _cache(folder: Path, backbone: nn.Module, said: Mapping[str, Any]) -> Path:
-    key = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
-    cache = folder / f"{type(backbone).__name__}-{key[:12]}"
-    (cache / _PARTS).mkdir(parents=True, exist_ok=True)
-    for part in (cache / _PARTS).iterdir():
-        if time.time() - part.stat().st_mtime > _STALE:
-            part.unlink(missing_ok=True)
-    return cache
-
-
 def _file(folder: Path, video: str) -> Path:
     path = PurePosixPath(video)
     if path.is_absolute() or ".." in path.parts or not path.parts:
@@ -289,10 +276,10 @@ def _file(folder: Path, video: str) -> Path:
 
 
 def _opened(file: Path) -> Vectors:
-    """The array of a file, mapped into memory; an OSError where it holds none."""
+    """The memory-mapped array of a file; an OSError for a damaged file."""
     with file.open("rb") as start:
-        found = _HEADER.match(start.read(256))
-        if found is None or found.end() != 10 + int.from_bytes(found[1], "little"):
+        header = _HEADER.match(start.read(256))
+        if header is None or header.end() != 10 + int.from_bytes(header[1], "little"):
             raise OSError("its header is not as it was written")
     try:
         with np.errstate(over="ignore"):  # a damaged shape
@@ -302,8 +289,8 @@ def _opened(file: Path) -> Vectors:
         raise OSError(f"no array: {error}") from None
 
 
-def _kept(file: Path, width: int, dtype: np.dtype[Any]) -> int | None:
-    """The number of frames in a complete file of this kind."""
+def _stored_frames(file: Path, width: int, dtype: np.dtype[Any]) -> int | None:
+    """The number of frames in a complete file of this width and type."""
     try:
         array = _opened(file)
     except OSError:
@@ -314,25 +301,25 @@ def _kept(file: Path, width: int, dtype: np.dtype[Any]) -> int | None:
 def _save(folder: Path, video: str, array: Vectors) -> None:
     target = _file(folder, video)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(target, folder=folder / _PARTS) as part, part.open("wb") as file:
+    with whole_file(target, folder=folder / _PARTS) as temporary, temporary.open("wb") as file:
         np.lib.format.write_array(file, array, allow_pickle=False)
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
     try:
-        said = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        for key, kind in _MANIFEST.items():
-            if not isinstance(said[key], kind):
-                raise TypeError(f"{key} is no {kind.__name__}")
-        return {key: said[key] for key in _MANIFEST}
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        for key, expected in _MANIFEST.items():
+            if not isinstance(manifest[key], expected):
+                raise TypeError(f"{key} is no {expected.__name__}")
+        return {key: manifest[key] for key in _MANIFEST}
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         got = f"{folder / MANIFEST}, which cannot be read ({type(error).__name__}: {error})"
         remedy = "Remove that file and run the extraction again: features that are there are kept."
         raise InvalidArgument("features", "a folder with a manifest", got, remedy) from None
 
 
-def _write_manifest(folder: Path, said: Mapping[str, Any], results: Mapping[str, int | Fault]) -> None:
-    """What made the features, and what came of each video, in this run or before."""
+def _write_manifest(folder: Path, settings: Mapping[str, Any], results: Mapping[str, int | Fault]) -> None:
+    """Write the settings, and the results of this run and those before."""
     before = _read_manifest(folder) if (folder / MANIFEST).exists() else {"videos": {}, "failed": {}}
     counts, faults = dict(before["videos"]), dict(before["failed"])
     for video, result in results.items():
@@ -342,8 +329,5 @@ def _write_manifest(folder: Path, said: Mapping[str, Any], results: Mapping[str,
             faults[video] = result.reason
         else:
             counts[video] = result
-    with whole_file(folder / MANIFEST, folder=folder / _PARTS) as part:
-        part.write_text(json.dumps({**said, "videos": counts, "failed": faults}, indent=1), encoding="utf-8")
-
-
-def _silent(_video: str, _done: int, _total: int) -> None: ...
+    with whole_file(folder / MANIFEST, folder=folder / _PARTS) as temporary:
+        temporary.write_text(json.dumps({**settings, "videos": counts, "failed": faults}, indent=1), encoding="utf-8")

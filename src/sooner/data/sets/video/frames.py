@@ -1,8 +1,4 @@
-"""The frames of a video, as a backbone is to see them.
-
-Decoding is left to FFmpeg through PyAV, an extra that is imported when it is used. Damage is an answer here and not an
-accident: whoever reads thousands of videos wants to know which ones are broken, and go on with the rest.
-"""
+"""The frames of a video, decoded by PyAV and scaled for a backbone; a damaged video gives a `Fault`, not an exception."""
 
 import os
 import struct
@@ -25,18 +21,18 @@ Frames = UInt8[Tensor, "rows 3 tall wide"]
 Images = Float[Tensor, "rows 3 tall wide"]
 Picture: TypeAlias = npt.NDArray[np.uint8]
 
-_DROPPED = 0.05  # share of the declared frames that a whole file may lack: encoders leave out frames that do not change
+_DROPPED = 0.05  # share of the declared frames that a whole file may lack: encoders drop frames that do not change
 
 
 @dataclass(frozen=True)
 class View:
-    """How a frame is shown to a backbone: scaled to a short side, cut to the square in the middle, normalised.
+    """The input of a backbone: a frame scaled to a short side, cropped to the central square, and normalised.
 
-    The default is what torchvision's networks were trained for; `VIEWS` has the views that have a name.
+    The default is that of torchvision's networks; `VIEWS` are the named views.
 
     Args:
-        short: pixels of the shorter side after scaling; None leaves the size alone.
-        crop: pixels of the square; None leaves the frame whole.
+        short: pixels of the shorter side after scaling; None for no scaling.
+        crop: pixels of the square; None for no cropping.
         mean, std: of red, green and blue, where pixels are 0..1.
     """
 
@@ -71,18 +67,18 @@ class View:
         return self.short * height // least, self.short * width // least
 
     def show(self, frames: Frames) -> Images:
-        """Bytes as the backbone sees them: 0..1, less the mean, over the deviation; float32."""
+        """The float32 input of the backbone: (frames / 255 - mean) / std."""
         mean, std = (torch.tensor(numbers, device=frames.device)[:, None, None] for numbers in (self.mean, self.std))
         return frames.float().div_(255.0).sub_(mean).div_(std)
 
 
 VIEWS: Mapping[str, View] = {"crop": View(), "whole": View(short=None, crop=None)}
-"""Views by name: "crop" is what torchvision's networks were trained for; "whole" leaves frames uncut and in their own size, as
-the paper's features of UCF101 and HMDB51 (240 x 320 pixels) were made."""
+"""Views by name: "crop" is that of torchvision's networks; "whole" neither scales nor crops, as in the paper's features of
+UCF101 and HMDB51 (240 x 320 pixels)."""
 
 
 def view_named(name: str) -> View:
-    """The view of that name.
+    """The view with this name.
 
     >>> view_named("whole").size(240, 320)
     (240, 320)
@@ -93,28 +89,28 @@ def view_named(name: str) -> View:
 
 
 class Fault(NamedTuple):
-    """Why a video is not used."""
+    """The reason why a video cannot be used."""
 
     reason: str
 
 
 def read_frames(video: str | os.PathLike[str], *, view: View | None = None, rows: int = 64) -> Iterator[Frames]:
-    """The frames of a video as bytes of red, green and blue, scaled and cut by the view, at most `rows` at a time."""
+    """Read a video in chunks of at most `rows` frames: bytes of red, green and blue, scaled and cropped by the view."""
     rows = as_whole(rows, name="rows", low=1, remedy="It is the number of frames that come at once.")
-    for part in decoded(Path(video), View() if view is None else view, rows):
-        if isinstance(part, Fault):
-            got = f"{os.fspath(video)!r}: {part.reason}"
+    for frames in decoded(Path(video), View() if view is None else view, rows):
+        if isinstance(frames, Fault):
+            got = f"{os.fspath(video)!r}: {frames.reason}"
             raise InvalidArgument("video", "a whole video", got, "Copy it again, or leave it out.")
-        yield part
+        yield frames
 
 
 def decoded(path: Path, view: View, rows: int) -> Iterator[Frames | Fault]:
-    """All frames in order, at most `rows` at a time; a fault, if there is one, comes last."""
+    """All frames in order, at most `rows` at a time; a fault comes last."""
     av = pyav()
     pending: list[Picture] = []
     packets, damaged, shown = 0, False, False
     try:
-        # Absolute, because FFmpeg takes what stands before a colon for a protocol.
+        # Absolute, because FFmpeg reads text before a colon as a protocol.
         with av.open(str(path.absolute())) as container:
             if not container.streams.video:
                 yield Fault("it has no video stream")
@@ -154,7 +150,7 @@ def _middle(image: Picture, crop: int | None) -> Picture:
 
 
 def _stacked(images: list[Picture]) -> Frames:
-    # The channels stay innermost in memory, which is how convolutions like them.
+    # The channels stay innermost in memory, which makes convolutions faster.
     return torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2)
 
 
@@ -168,7 +164,7 @@ def _is_cut(path: Path) -> bool:
 
 
 def pyav() -> Any:
-    """PyAV, or the sentence that says how to get it."""
+    """PyAV, or an error that names the extra."""
     with optional("videos", "decoded by PyAV"):
         import av
     return av

@@ -1,4 +1,4 @@
-"""The official lists of UCF101 and HMDB51: which video is in which split, and where it lies.
+"""The official lists of the splits of UCF101 and HMDB51.
 
 ====== ======= == ===========================================================================================
 set    classes  T validation: the last groups of each class of the train list; a group was filmed at once
@@ -7,12 +7,12 @@ ucf101     101 50 the last 2 of its g-numbers
 hmdb51      51 79 the last tenth of its sources in the order of their names, rounded down, at least 1
 ====== ======= == ===========================================================================================
 
-So videos of one group never lie on both sides, as the official lists keep it between train and test. Names may hold blanks,
-brackets or anything else; lines may end in blanks or as Windows ends them.
+So a group is never split, as in the official lists. Names may contain blanks and brackets; lines may end in blanks or CRLF.
 """
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +20,11 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from sooner.errors import InvalidArgument, UnknownName
 
-Kind: TypeAlias = Literal["ucf101", "hmdb51"]
+VideoSetName: TypeAlias = Literal["ucf101", "hmdb51"]
 
 
 class Video(NamedTuple):
-    """A line of a list: `class/file`, the class as a number from 0, and the group it was filmed in."""
+    """A line of a list: `class/file`, the class index, and the group that was filmed together."""
 
     name: str
     label: int
@@ -32,7 +32,7 @@ class Video(NamedTuple):
 
 
 class Official(NamedTuple):
-    """What a folder of split files says."""
+    """The official lists in a folder of split files."""
 
     classes: tuple[str, ...]
     train: tuple[Video, ...]
@@ -49,21 +49,21 @@ class SplitLists(NamedTuple):
 
     @property
     def videos(self) -> tuple[Video, ...]:
-        """Those of all splits."""
+        """The videos of all splits."""
         return (*self.train, *self.validation, *self.test)
 
 
 @dataclass(frozen=True)
 class VideoSet:
-    """What is known of a set.
+    """A data set of videos.
 
     Args:
-        time: T, the frames of a clip.
-        classes: how many there are; split files of a part of the set name fewer.
-        listing: what the name of a split file contains.
-        folders: the folders that the published archives unpack to.
-        read: the lists in a folder, of an official split.
-        held: how many of so many groups of a class are for validation.
+        time: T, the number of frames of a clip.
+        classes: the number of classes of the whole set.
+        listing: a string in the names of all split files.
+        folders: the folders in the published archives.
+        read: reads the lists of an official split from a folder.
+        validation_groups: the number of groups for validation, from the number of groups of a class.
     """
 
     time: int
@@ -71,74 +71,82 @@ class VideoSet:
     listing: str
     folders: tuple[str, ...]
     read: Callable[[Path, int], Official]
-    held: Callable[[int], int]
+    validation_groups: Callable[[int], int]
 
 
-def split_lists(kind: Kind, folder: str | os.PathLike[str], split: int = 1) -> SplitLists:
-    """The official lists in a folder of split files, with a part of the train list set aside for validation.
+def split_lists(kind: VideoSetName, folder: str | os.PathLike[str], split: int = 1) -> SplitLists:
+    """The official lists in a folder of split files, with some groups of the train list for validation.
 
     A class of a single group has no validation.
 
     Args:
-        kind: which set.
-        folder: of the split files, or the one that their archive was unpacked in.
+        kind: the name of the set.
+        folder: the folder of the split files, or its parent.
         split: the official split: 1, 2 or 3.
     """
     if kind not in VIDEO_SETS:
         raise UnknownName("kind", kind, VIDEO_SETS)
     if split not in (1, 2, 3):
         raise InvalidArgument("split", "1, 2 or 3", repr(split), "There are three official splits.")
-    known, root = VIDEO_SETS[kind], Path(folder)
-    homes = [home for home in (root, *(root / name for name in known.folders)) if home.is_dir()]
-    if not homes:
-        remedy = "Give the folder that the archive of split files was unpacked to."
-        raise InvalidArgument("splits", "a folder of split files", f"{root}, which is no folder", remedy)
-    home = next((home for home in homes if any(known.listing in file.name for file in home.iterdir())), homes[0])
+    known = VIDEO_SETS[kind]
+    folders = _folders(
+        known, folder, "splits", "split files", "Give the folder that the archive of split files was unpacked to."
+    )
+    home = next((home for home in folders if any(known.listing in file.name for file in home.iterdir())), folders[0])
     classes, listed, test = known.read(home, split)
-    _refuse_twice((*listed, *test))
-    held: set[str] = set()
+    for name, count in Counter(video.name for video in (*listed, *test)).items():
+        if count > 1:
+            remedy = "A model must not be tested on a video that it was trained on."
+            raise InvalidArgument("splits", "lists that name each video once", f"{name!r} twice", remedy)
+    held_out: set[str] = set()
     for label, name in enumerate(classes):
         groups = sorted({video.group for video in listed if video.label == label})
         if not groups:
             remedy = "Take the class out of the split files, or list videos for it."
             raise InvalidArgument("splits", "lists with training videos of every class", f"none of {name!r}", remedy)
-        held.update(groups[max(1, len(groups) - known.held(len(groups))) :])
-    train = tuple(video for video in listed if video.group not in held)
-    return SplitLists(classes, train, tuple(video for video in listed if video.group in held), test)
+        held_out.update(groups[max(1, len(groups) - known.validation_groups(len(groups))) :])
+    train = tuple(video for video in listed if video.group not in held_out)
+    return SplitLists(classes, train, tuple(video for video in listed if video.group in held_out), test)
 
 
-def video_places(kind: Kind, folder: str | os.PathLike[str], lists: SplitLists) -> dict[str, Path]:
-    """Where each listed video lies, or would lie if it were there.
+def video_files(kind: VideoSetName, folder: str | os.PathLike[str], lists: SplitLists) -> dict[str, Path]:
+    """The file of each listed video, which may be missing.
 
-    Capitals do not matter where nothing fits exactly, because copies of the sets differ in them.
+    A name in other capitals matches if no exact name does, because copies of the sets differ in them.
 
     Args:
-        kind: which set.
-        folder: that holds a folder of videos for each class, or the one that their archive was unpacked in.
-        lists: whose videos to look for.
+        kind: the name of the set.
+        folder: the folder with a folder of videos for each class, or its parent.
+        lists: of the videos.
     """
-    root, wanted = Path(folder), {name.casefold() for name in lists.classes}
-    homes = [home for home in (root, *(root / name for name in VIDEO_SETS[kind].folders)) if home.is_dir()]
-    if not homes:
-        remedy = "Give the folder that holds a folder of videos for each class."
-        raise InvalidArgument("videos", "a folder of videos", f"{root}, which is no folder", remedy)
-    below = {
-        home: [path for path in home.iterdir() if path.name.casefold() in wanted and path.is_dir()] for home in homes
+    wanted = {name.casefold() for name in lists.classes}
+    remedy = "Give the folder that holds a folder of videos for each class."
+    folders = {
+        home: [path for path in home.iterdir() if path.name.casefold() in wanted and path.is_dir()]
+        for home in _folders(VIDEO_SETS[kind], folder, "videos", "videos", remedy)
     }
-    home = max(homes, key=lambda home: len(below[home]))
-    exact = {f"{room.name}/{file.name}": file for room in below[home] for file in room.iterdir()}
-    alike = {name.casefold(): file for name, file in exact.items()}
-    files = {
-        video.name: exact.get(video.name) or alike.get(video.name.casefold()) or home / video.name
-        for video in lists.videos
-    }
-    there = {video.label for video in lists.videos if video.name.casefold() in alike}
+    home = max(folders, key=lambda home: len(folders[home]))
+    exact = {f"{below.name}/{file.name}": file for below in folders[home] for file in below.iterdir()}
+    similar = {name.casefold(): file for name, file in exact.items()}
+    present = {video.label for video in lists.videos if video.name.casefold() in similar}
     for label, name in enumerate(lists.classes):
-        if label not in there:
+        if label not in present:
             got = f"{home} with none of the listed videos of class {name!r}"
             remedy = f"Give the folder that holds {lists.classes[0]!r} and the others, or shorten the split files."
             raise InvalidArgument("videos", "a folder with videos of every class", got, remedy)
-    return files
+    return {
+        video.name: exact.get(video.name) or similar.get(video.name.casefold()) or home / video.name
+        for video in lists.videos
+    }
+
+
+def _folders(known: VideoSet, folder: str | os.PathLike[str], argument: str, content: str, remedy: str) -> list[Path]:
+    """The folder, and those folders of the published archives that are in it."""
+    root = Path(folder)
+    folders = [path for path in (root, *(root / name for name in known.folders)) if path.is_dir()]
+    if not folders:
+        raise InvalidArgument(argument, f"a folder of {content}", f"{root}, which is no folder", remedy)
+    return folders
 
 
 def _read_ucf101(folder: Path, split: int) -> Official:
@@ -184,11 +192,9 @@ def _read_hmdb51(folder: Path, split: int) -> Official:
         for line, text in _lines(folder / f"{name}{end}"):
             file, *mark = text.rsplit(maxsplit=1)
             if len(mark) != 1 or mark[0] not in marked:
-                got = f"{text!r} at line {line} of {name}{end}"
-                raise InvalidArgument(
-                    "splits", "lines of a video and 0, 1 or 2", got, "Unpack the official file again."
-                )
-            # What stands before the class is the film; its scenes must not be torn.
+                got, remedy = f"{text!r} at line {line} of {name}{end}", "Unpack the official file again."
+                raise InvalidArgument("splits", "lines of a video and 0, 1 or 2", got, remedy)
+            # The name of the film comes before the class; all its scenes are one group.
             source = file.rpartition(f"_{name}_")[0] or file
             marked[mark[0]].append(Video(f"{name}/{file}", label, f"{name}/{source}"))
     return Official(classes, tuple(marked["1"]), tuple(marked["2"]))
@@ -208,23 +214,14 @@ VIDEO_SETS: Mapping[str, VideoSet] = {
 
 
 def _lines(file: Path) -> list[tuple[int, str]]:
-    """(number from 1, text) of the lines that are not blank, without blanks at their ends."""
+    """(number from 1, stripped text) of the lines that are not blank."""
     if not file.is_file():
         remedy = "Give the folder that the archive of split files was unpacked to."
         raise InvalidArgument("splits", f"a folder with {file.name}", f"{file.parent}, which has none", remedy)
-    # Names that are no UTF-8 come through as the file system gives them.
+    # Names that are not UTF-8 are read as by the file system.
     text = file.read_text(encoding="utf-8-sig", errors="surrogateescape")
     lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
     if not lines:
         remedy = "Unpack the official file again."
         raise InvalidArgument("splits", f"a folder with videos listed in {file.name}", "an empty file", remedy)
     return lines
-
-
-def _refuse_twice(videos: Sequence[Video]) -> None:
-    seen: set[str] = set()
-    for video in videos:
-        if video.name in seen:
-            remedy = "A model must not be tested on a video that it was trained on."
-            raise InvalidArgument("splits", "lists that name each video once", f"{video.name!r} twice", remedy)
-        seen.add(video.name)
