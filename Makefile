@@ -54,6 +54,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/consistency.py
+	$(BIN)/python benchmarks/watch.py
 
 docs: $(READY)
 	$(BIN)/python .ci/docs.py

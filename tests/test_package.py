@@ -23,7 +23,7 @@ PUBLIC = {
     "average_cost harmonic_mean mean_accuracy over_seeds least_threshold_for_error greatest_threshold_for_time "
     "threshold_of_least_cost threshold_of_least_average_cost achieved Achieved Limits balanced_limits exact_limits "
     "default_threshold group_limits group_mean_limits menu_of Menu Offer "
-    "coverage_limit label_sets LabelSets",
+    "coverage_limit label_sets LabelSets Watch Alarm",
     "data": "Gaussian AR1 HiddenOnset Process Sample Series Standardizer Nmnist mnist digits video archives read Columns "
     "read_table read_observations table_parts observation_parts",
     "types": "Decisions SATCurve Windows",

@@ -34,3 +34,5 @@ from sooner.evaluate.metrics import hitting_times as hitting_times
 from sooner.evaluate.metrics import mean_accuracy as mean_accuracy
 from sooner.evaluate.metrics import mean_time as mean_time
 from sooner.evaluate.metrics import over_seeds as over_seeds
+from sooner.evaluate.watch import Alarm as Alarm
+from sooner.evaluate.watch import Watch as Watch
