@@ -86,7 +86,7 @@ MESSAGES = {
     ),
     "unknown rule": (
         lambda: rules.rule_named("zzz"),
-        "`rule` must be one of 'fixed_time', 'halting', 'log_odds', 'msprt', 'patience', 'probability_threshold', "
+        "`rule` must be one of 'fixed_time', 'halting', 'log_odds', 'msprt', 'not_before', 'patience', 'probability_threshold', "
         "'single_label', got 'zzz'. "
         "No close match.",
     ),
@@ -159,7 +159,7 @@ MESSAGES = {
     ),
     "name in capitals": (
         lambda: rules.rule_named("MSPRT"),
-        "`rule` must be one of 'fixed_time', 'halting', 'log_odds', 'msprt', 'patience', 'probability_threshold', "
+        "`rule` must be one of 'fixed_time', 'halting', 'log_odds', 'msprt', 'not_before', 'patience', 'probability_threshold', "
         "'single_label', got 'MSPRT'. "
         "Did you mean 'msprt'?",
     ),

@@ -4,6 +4,7 @@ A message names the argument, what was expected, what came, and what to do about
 """
 
 import difflib
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -84,6 +85,25 @@ class UnreachableTarget(SoonerError, ValueError):
             f"No threshold reaches `{target}` of {asked:g} on these data: the nearest is {best:g}. {remedy}"
         )
         self.best = best
+
+
+class NotCertified(SoonerError, ValueError):
+    """No threshold can be certified for what was asked; the message says what these series allow, and what more would.
+
+    >>> str(NotCertified("error at most 5%", 40, 0.0721, 59, seen=0.0)).partition(": ")[2]
+    'with these 40 series the least level is 7.3%, and about 59 such series are needed.'
+    """
+
+    def __init__(self, asked: str, series: int, least_level: float | None, needed: int | None, *, seen: float) -> None:
+        least = f"these {series:,} series allow no level below 100%"
+        if least_level is not None:
+            # Rounded up, so that what is said can be had.
+            least = f"with these {series:,} series the least level is {math.ceil(1000 * least_level - 1e-6) / 10:g}%"
+        more = f"more series will not help, as at their ends the share of errors is {seen:.2%} already"
+        if needed is not None:
+            more = f"about {needed:,} such series are needed"
+        super().__init__(f'No threshold can be certified for "{asked}": {least}, and {more}.')
+        self.least_level, self.needed = least_level, needed
 
 
 class NearChance(UserWarning):

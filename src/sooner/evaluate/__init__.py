@@ -2,6 +2,8 @@
 
 from sooner.evaluate.achieved import Achieved as Achieved
 from sooner.evaluate.achieved import achieved as achieved
+from sooner.evaluate.certify import certified_threshold as certified_threshold
+from sooner.evaluate.certify import certify as certify
 from sooner.evaluate.choose import choose_rule as choose_rule
 from sooner.evaluate.choose import default_threshold as default_threshold
 from sooner.evaluate.choose import greatest_threshold_for_time as greatest_threshold_for_time
@@ -34,5 +36,7 @@ from sooner.evaluate.metrics import hitting_times as hitting_times
 from sooner.evaluate.metrics import mean_accuracy as mean_accuracy
 from sooner.evaluate.metrics import mean_time as mean_time
 from sooner.evaluate.metrics import over_seeds as over_seeds
+from sooner.evaluate.promise import RISKS as RISKS
+from sooner.evaluate.promise import Promise as Promise
 from sooner.evaluate.watch import Alarm as Alarm
 from sooner.evaluate.watch import Watch as Watch

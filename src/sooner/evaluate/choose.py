@@ -87,10 +87,16 @@ def midpoint_rule(rule: type[R], curve: SATCurve, threshold: float) -> R:
     A threshold of the curve equals the statistic of some series, which a live stream may round differently. Times and infinity
     are exact, and are kept.
     """
-    index = int(np.searchsorted(curve.thresholds, threshold))
+    return settled_at(rule, curve.thresholds, int(np.searchsorted(curve.thresholds, threshold)))
+
+
+def settled_at(rule: type[R], thresholds: FloatArray, index: int) -> R:
+    """`settled` by the index of the threshold among those of a sweep."""
+    threshold = float(thresholds[index])
     if issubclass(rule, FixedTime) or index == 0 or not np.isfinite(threshold):
         return rule.at(threshold)
-    return rule.at(float((curve.thresholds[index - 1] + threshold) / 2))
+    middle = float((thresholds[index - 1] + threshold) / 2)
+    return rule.at(middle if middle > thresholds[index - 1] else threshold)  # no number lies between neighbours
 
 
 def least_threshold_for_error(curve: SATCurve, max_error: float) -> float:

@@ -14,6 +14,7 @@ from sooner.rules.msprt import LogOdds as LogOdds
 from sooner.rules.msprt import ProbabilityThreshold as ProbabilityThreshold
 from sooner.rules.single_label import SingleLabel as SingleLabel
 from sooner.rules.timed import FixedTime as FixedTime
+from sooner.rules.timed import NotBefore as NotBefore
 from sooner.rules.timed import Patience as Patience
 
 RULES: Mapping[str, type[Rule]] = {
@@ -24,6 +25,7 @@ RULES: Mapping[str, type[Rule]] = {
     "halting": Halting,
     "patience": Patience,
     "single_label": SingleLabel,
+    "not_before": NotBefore,
 }
 
 

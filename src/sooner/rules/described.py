@@ -11,10 +11,11 @@ from sooner.rules.base import Rule
 from sooner.rules.halting import Halting
 from sooner.rules.msprt import MSPRT, LogOdds, ProbabilityThreshold
 from sooner.rules.single_label import SingleLabel
-from sooner.rules.timed import FixedTime, Patience
+from sooner.rules.timed import FixedTime, NotBefore, Patience
 
 _KNOWN: Mapping[str, type[Rule]] = {
-    kind.__name__: kind for kind in (MSPRT, LogOdds, ProbabilityThreshold, FixedTime, Halting, Patience, SingleLabel)
+    kind.__name__: kind
+    for kind in (MSPRT, LogOdds, ProbabilityThreshold, FixedTime, Halting, Patience, NotBefore, SingleLabel)
 }
 
 

@@ -1,4 +1,4 @@
-"""Rules that count observations: a fixed time, and patience."""
+"""Rules that count observations: a fixed time, patience, and a first time."""
 
 import math
 from collections.abc import Iterator
@@ -102,3 +102,49 @@ class Patience(Rule):
         run = torch.where(labels == state[:, 0], state[:, 1], 0) + 1
         own = torch.where(fired[:, None], torch.stack([labels, run.long()], dim=1), torch.tensor([-1, 0]).to(labels))
         return Step(torch.cat([own, inner], dim=1), own[:, 1] >= self.count, labels)
+
+
+@dataclass(frozen=True)
+class NotBefore(Rule):
+    """Stop as another rule does, but never before observation `start`. Shorter series are forced at their end.
+
+    Args:
+        rule: the rule that stops; it reads the earlier observations too.
+        start: counted from 1.
+
+    >>> NotBefore(MSPRT(1.5), 2).decide([[[0.0, 5.0], [0.0, 4.0], [0.0, 9.0]]])
+    Decisions(labels=array([1]), times=array([2]), crossed=array([ True]))
+    """
+
+    rule: Rule
+    start: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rule, Rule):
+            raise InvalidArgument("rule", "a rule, for example MSPRT(2.0)", repr(self.rule), "Make one of it first.")
+        start = as_whole(self.start, name="start", low=1, remedy="Times count observations from 1.")
+        object.__setattr__(self, "start", start)
+
+    @classmethod
+    def examples(cls) -> Iterator["NotBefore"]:
+        """Of a rule without a memory, and of one with it."""
+        yield cls(MSPRT(0.5), 3)
+        yield cls(Patience(2), 4)
+
+    def relabel(self, order: list[int]) -> Rule:
+        """Relabel the inner rule."""
+        return NotBefore(self.rule.relabel(order), self.start)
+
+    def init(self, streams: int) -> RuleState:
+        """One column (observations read so far) before those of the inner rule."""
+        return torch.cat([torch.zeros(streams, 1, dtype=torch.int64), self.rule.init(streams)], dim=1)
+
+    def step(self, state: RuleState, scores: StepScores) -> Step:
+        """`step_with` for scores alone."""
+        return self.step_with(state, scores, None)
+
+    def step_with(self, state: RuleState, scores: StepScores, halting: StepStatistic | None) -> Step:
+        """Let the inner rule stop from `start` on."""
+        inner, fired, labels = self.rule.step_with(state[:, 1:], scores, halting)
+        read = state[:, :1] + 1
+        return Step(torch.cat([read, inner], dim=1), fired & (read[:, 0] >= self.start), labels)

@@ -46,7 +46,7 @@ from torch import Tensor, nn
 from sooner.errors import InvalidArgument, LawBroken, UnknownName
 from sooner.estimator.onnx.stream import FORMAT, KEY, OnnxStep, dial_of, onnx_package
 from sooner.models import Earliest, Recurrent, Rocket
-from sooner.rules import FixedTime, Patience, Rule, ThresholdRule
+from sooner.rules import FixedTime, NotBefore, Patience, Rule, ThresholdRule
 from sooner.rules.base import leader
 from sooner.rules.described import description, rule_described
 from sooner.scores import margin
@@ -170,7 +170,7 @@ def _fold_of(classifier: "EarlyClassifier") -> Fold:
 def _refuse_unknown(rule: Rule) -> None:
     rule_described(description(rule))  # a rule from elsewhere is refused
     inner = rule
-    while isinstance(inner, Patience):
+    while isinstance(inner, Patience | NotBefore):
         inner = inner.rule
     if inner is not rule and np.ndim(dial_of(inner)):
         remedy = "Ties between its classes are tried one after the other, which a graph cannot do inside another rule."
