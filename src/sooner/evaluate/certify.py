@@ -115,7 +115,7 @@ def certified_threshold(
 
 def _walk(family: type[ThresholdRule], sweep: Sweep, losses: BoolArray, bound: RiskBound) -> ThresholdRule | None:
     """The rule of the last threshold that passed before the first failure, or None."""
-    change = losses[sweep.series, sweep.then].astype(np.float64) - losses[sweep.series, sweep.time]
+    change = losses[sweep.series, sweep.later].astype(np.float64) - losses[sweep.series, sweep.time]
     passes = np.ones(len(sweep.thresholds), dtype=np.bool_)
     for stratum, limit in enumerate(bound.limits(1.0)):
         mass = np.where(bound.strata == stratum, bound.mass, 0.0)
