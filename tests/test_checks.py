@@ -100,7 +100,7 @@ class Backwards(ThresholdRule):
         (NamesAnyone(), "decisions are well formed"),
         (LooksAhead(), "no peeking"),
         (LooksAhead(), "stream equals batch"),
-        (Mixes(), "series do not know of each other"),
+        (Mixes(), "series are independent of each other"),
         (PrefersTheFirst(), "relabelling permutes"),
         (ThirdParty(), "shared terms cancel"),
         (Backwards(1.0), "higher thresholds never stop earlier"),

@@ -305,7 +305,7 @@ def test_comparison_with_a_tensor_is_the_step_of_the_rule(rule):
 
 
 @pytest.mark.parametrize("streams", [1, 7])
-def test_streams_do_not_know_of_each_other(rocket, gappy, streams):
+def test_streams_are_independent_of_each_other(rocket, gappy, streams):
     graph = OnnxStep(rocket[1])
     state, alone = graph.init(streams), [graph.init(1) for _ in range(streams)]
     for t in range(gappy.shape[2]):

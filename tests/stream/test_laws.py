@@ -241,7 +241,7 @@ WANDERED = case(WANDERER, 4)[0]
     "rule", [between(MSPRT, WANDERER.scores(WANDERED).detach()), Patience(2, FixedTime(4))], ids=str
 )
 @given(doings=st.lists(DOINGS, max_size=14))
-def test_whatever_is_done_series_do_not_know_of_each_other(rule, doings):
+def test_whatever_is_done_series_are_independent_of_each_other(rule, doings):
     fleet, plain = Fleet(WANDERER, rule), OneByOne(WANDERER, rule)
     for verb, what in doings:
         if verb == "restore":

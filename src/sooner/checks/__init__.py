@@ -1,10 +1,7 @@
-"""The laws that every rule and every model obeys, ready for one of your own.
+"""The laws of all rules and models; try your own with `check_rule(MyRule(3.0))` and `check_model(MyModel(...))`.
 
-    from sooner.checks import check_model, check_rule
-    check_rule(MyRule(3.0))          # silent, or LawBroken: which law, on what evidence
-    check_model(MyModel(...))
-
-Subclasses of `Rule` and `Model` anywhere in the program are found by `rules()` and `models()`, through their `examples`.
+Both return nothing, or raise `LawBroken` with the law and the evidence. `rules()` and `models()` yield the `examples` of all
+subclasses of `Rule` and `Model` in the program.
 """
 
 from sooner.checks.models import MODEL_LAWS as MODEL_LAWS

@@ -1,14 +1,14 @@
-"""Finding what the laws are to be tried on."""
+"""The rules and models on which the laws are tried."""
 
 import inspect
 from collections.abc import Iterator
 from typing import Any
 
 
-def concrete_subclasses(kind: Any) -> Iterator[Any]:
-    """Every subclass in the program that can be made, breadth first."""
-    waiting = list(kind.__subclasses__())
+def examples_of(base: Any) -> Iterator[Any]:
+    """Examples of every concrete subclass in the program, breadth first."""
+    waiting = list(base.__subclasses__())
     for child in waiting:
         waiting += child.__subclasses__()
         if not inspect.isabstract(child):
-            yield child
+            yield from child.examples()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from sooner.checks.discovery import concrete_subclasses
+from sooner.checks.discovery import examples_of
 from sooner.errors import LawBroken
 from sooner.inputs import as_whole
 from sooner.models import Model
@@ -24,15 +24,15 @@ class ModelCase(NamedTuple):
 
 
 ModelLaw = Callable[[Model, ModelCase], str | None]
-"""A law looks at a model on a case, and returns what it saw if the law is broken."""
+"""A law returns the evidence if a model breaks it on a case."""
 
 
 def check_model(model: Model, *, trials: int = 4) -> None:
     """Try every law of `MODEL_LAWS` on random observations; the first one that is broken is raised as `LawBroken`.
 
     Args:
-        model: an instance of a subclass of `Model`, trained or not. It is left as it was found, but without gradients.
-        trials: how many cases, of different lengths.
+        model: an instance of a subclass of `Model`, trained or not. It stays as it is, but without gradients.
+        trials: number of cases, of different lengths.
     """
     for name in MODEL_LAWS:
         check_model_law(model, name, trials=trials)
@@ -55,92 +55,85 @@ def check_model_law(model: Model, law: str, *, trials: int = 4) -> None:
 
 def models() -> Iterator[Model]:
     """Examples of every concrete subclass of `Model` in the program, sooner's own first."""
-    yield from (example for kind in concrete_subclasses(Model) for example in kind.examples())
+    return examples_of(Model)
 
 
 def windows_have_their_shape(model: Model, case: ModelCase) -> str | None:
-    """Logits come as T-N windows of N+1 positions, or as one window of T positions where T <= N or memory is full.
+    """Logits have T-N windows of N+1 positions, or one window of T positions where T <= N or memory is full.
 
-    A halting probability comes with them exactly where the model says that it `halts`, one for each time.
+    Halting probabilities are given exactly if the model `halts`, one for each time.
     """
     batch, time = case.observations.shape[:2]
     positions = time if model.order is None else min(model.order + 1, time)
     with torch.no_grad():
         windows = model(case.observations, case.lengths)
     shape, expected = tuple(windows.logits.shape), (batch, time - positions + 1, positions, model.classes)
-    own, promised = None if windows.halting is None else tuple(windows.halting.shape), (batch, time)
-    if own != (promised if model.halts else None):
-        return f"a halting probability of shape {own} where `halts` is {model.halts}"
+    halting = None if windows.halting is None else tuple(windows.halting.shape)
+    if halting != ((batch, time) if model.halts else None):
+        return f"a halting probability of shape {halting} where `halts` is {model.halts}"
     return None if shape == expected else f"logits of shape {shape} instead of {expected}"
 
 
 def live_equals_batch(model: Model, case: ModelCase) -> str | None:
     """Folding `init` and `step` over live series gives the scores of the batch."""
     with torch.no_grad():
-        batch = _said(model, case.observations, case.lengths)
+        batch = _scores(model, case.observations, case.lengths)
         state, live = model.init(len(batch)), []
         for observation in case.observations.unbind(dim=1):
-            state, scores = _stepped(model, state, observation)
+            state, scores = _step(model, state, observation)
             live.append(scores)
     return _difference("live", torch.stack(live, dim=1), "in batch", batch, case.lengths)
 
 
-def live_series_do_not_know_of_each_other(model: Model, case: ModelCase) -> str | None:
-    """Live series may start at different times and leave when they like; their scores are those of the batch."""
+def live_series_are_independent_of_each_other(model: Model, case: ModelCase) -> str | None:
+    """Live series may start and end at different times; their scores are those of the batch."""
     half = len(case.observations) // 2
+    first, second = case.observations[:half], case.observations[half : 2 * half]
     with torch.no_grad():
-        batch = _said(model, case.observations)
-        state = model.init(half)
-        early = []
-        for observation in case.observations[:half].unbind(dim=1)[:1]:
-            state, scores = _stepped(model, state, observation)
-            early.append(scores)
-        joined = tuple(torch.cat(parts) for parts in zip(state, model.init(half), strict=True))
+        batch = _scores(model, case.observations)
+        state, _ = _step(model, model.init(half), first[:, 0])
+        state = tuple(torch.cat(pair) for pair in zip(state, model.init(half), strict=True))
         for t in range(case.observations.shape[1] - 1):
-            now = torch.cat([case.observations[:half, t + 1], case.observations[half : 2 * half, t]])
-            joined, scores = _stepped(model, joined, now)
+            state, scores = _step(model, state, torch.cat([first[:, t + 1], second[:, t]]))
             expected = torch.cat([batch[:half, t + 1], batch[half : 2 * half, t]])
-            evidence = _difference(f"live at step {t}", scores[:, None], "in batch", expected[:, None], None)
+            evidence = _difference(f"live at step {t}", scores[:, None], "in batch", expected[:, None])
             if evidence is not None:
                 return evidence
-        late = tuple(part[half:] for part in joined)
-        _, scores = _stepped(model, late, case.observations[half : 2 * half, -1])
-    return _difference("after others left", scores[:, None], "in batch", batch[half : 2 * half, -1:], None)
+        _, scores = _step(model, tuple(tensor[half:] for tensor in state), second[:, -1])
+    return _difference("after others left", scores[:, None], "in batch", batch[half : 2 * half, -1:])
 
 
 def no_peeking(model: Model, case: ModelCase) -> str | None:
-    """Changing what comes after time t leaves the scores up to t alone."""
-    time = case.observations.shape[1]
+    """Observations after time t do not change the scores up to t."""
     with torch.no_grad():
-        before = _said(model, case.observations)
-        for t in range(1, time):
+        before = _scores(model, case.observations)
+        for t in range(1, case.observations.shape[1]):
             changed = case.observations.clone()
             changed[:, t:] = -changed[:, t:] + 0.5
-            after = _said(model, changed)
-            evidence = _difference(f"with another future after {t}", after[:, :t], "before", before[:, :t], None)
+            after = _scores(model, changed)
+            evidence = _difference(f"with another future after {t}", after[:, :t], "before", before[:, :t])
             if evidence is not None:
                 return evidence
     return None
 
 
 def padding_is_inert(model: Model, case: ModelCase) -> str | None:
-    """What lies beyond a series' own length, even NaN, cannot change its scores; nor can the width of the batch."""
+    """Neither padding, even NaN, nor the width of the batch changes the scores of a series."""
     padding = torch.arange(case.observations.shape[1]) >= case.lengths[:, None]
     padding = padding.reshape(*padding.shape, *(1 for _ in model.features))
     with torch.no_grad():
-        clean = _said(model, case.observations, case.lengths)
-        padded = _said(model, torch.where(padding, torch.nan, case.observations), case.lengths)
+        clean = _scores(model, case.observations, case.lengths)
+        padded = _scores(model, torch.where(padding, torch.nan, case.observations), case.lengths)
         evidence = _difference("with NaN as padding", padded, "without", clean, case.lengths)
-        for row in range(len(clean)):
-            length = int(case.lengths[row])
-            alone = _said(model, case.observations[row : row + 1, :length])
+        for row, length in enumerate(case.lengths.tolist()):
+            alone = _scores(model, case.observations[row : row + 1, :length])
             name = f"in a batch of its own length {length}"
-            evidence = evidence or _difference(name, alone, "padded", clean[row : row + 1, :length], None)
+            evidence = evidence or _difference(name, alone, "padded", clean[row : row + 1, :length])
     return evidence
 
 
 def gradient_reaches_every_parameter(model: Model, case: ModelCase) -> str | None:
-    """Every parameter that can be trained is reached by the gradient of the logits (and of the model's own statistic)."""
+    """The gradient of the logits (and of the halting probabilities) reaches every parameter that can be trained."""
     model.train()
     model.zero_grad()
     windows = model(case.observations)
@@ -151,11 +144,11 @@ def gradient_reaches_every_parameter(model: Model, case: ModelCase) -> str | Non
     if windows.halting is not None:
         value = value + (windows.halting * torch.randn(windows.halting.shape, generator=generator)).sum()
     value.backward()
-    learning = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    still = [name for name, p in learning.items() if p.grad is None or not p.grad.any()]
-    still = [name for name in still if name not in model.unreached_parameters()]
-    # A series of one observation has no recurrence, so the shortest case says nothing.
-    return f"no gradient at {', '.join(still)}" if still and case.observations.shape[1] > 2 else None
+    trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    unreached = [name for name, p in trainable.items() if p.grad is None or not p.grad.any()]
+    unreached = [name for name in unreached if name not in model.unreached_parameters()]
+    # A series of one observation has no recurrence, so the shortest case shows nothing.
+    return f"no gradient at {', '.join(unreached)}" if unreached and case.observations.shape[1] > 2 else None
 
 
 MODEL_LAWS: Mapping[str, ModelLaw] = {
@@ -163,7 +156,7 @@ MODEL_LAWS: Mapping[str, ModelLaw] = {
     for law in (
         windows_have_their_shape,
         live_equals_batch,
-        live_series_do_not_know_of_each_other,
+        live_series_are_independent_of_each_other,
         no_peeking,
         padding_is_inert,
         gradient_reaches_every_parameter,
@@ -178,23 +171,23 @@ def _case(model: Model, seed: int) -> ModelCase:
     return ModelCase(observations, torch.randint(1, time + 1, (batch,), generator=generator), seed)
 
 
-def _said(model: Model, observations: Observations, lengths: Lengths | None = None) -> Scores:
-    """The scores of the batch; the halting probability of a model that has one is the last column, under the same laws."""
+def _scores(model: Model, observations: Observations, lengths: Lengths | None = None) -> Scores:
+    """The scores of the batch, with the halting probability, if the model has one, as the last column."""
     scores, halting = model.scores_and_halting(observations, lengths)
     return scores if halting is None else torch.cat([scores, halting[..., None]], dim=-1)
 
 
-def _stepped(model: Model, state: LiveState, observation: Tensor) -> tuple[LiveState, StepScores]:
-    """The same live: the new state and what is said of the newest observation."""
+def _step(model: Model, state: LiveState, observation: Tensor) -> tuple[LiveState, StepScores]:
+    """The new state, and the newest scores with the same columns."""
     state, scores, halting = model.step(state, observation)
     return state, scores if halting is None else torch.cat([scores, halting[:, None]], dim=-1)
 
 
-def _difference(one: str, first: Scores, other: str, second: Scores, lengths: Tensor | None) -> str | None:
-    apart = (first - second).abs().nan_to_num(torch.inf) > TOLERANCE * (1 + second.abs())
+def _difference(one: str, first: Scores, other: str, second: Scores, lengths: Tensor | None = None) -> str | None:
+    differs = (first - second).abs().nan_to_num(torch.inf) > TOLERANCE * (1 + second.abs())
     if lengths is not None:
-        apart = apart & (torch.arange(apart.shape[1]) < lengths[:, None])[..., None]
-    if not bool(apart.any()):
+        differs = differs & (torch.arange(differs.shape[1]) < lengths[:, None])[..., None]
+    if not bool(differs.any()):
         return None
-    where = tuple(apart.nonzero()[0].tolist())
-    return f"scores{list(where)} are {float(first[where])} {one}, {float(second[where])} {other}"
+    index = tuple(differs.nonzero()[0].tolist())
+    return f"scores{list(index)} are {float(first[index])} {one}, {float(second[index])} {other}"

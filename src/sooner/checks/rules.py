@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from sooner.checks.discovery import concrete_subclasses
+from sooner.checks.discovery import examples_of
 from sooner.errors import LawBroken
 from sooner.inputs import as_whole
 from sooner.rules import Rule, ThresholdRule, leader
@@ -15,10 +15,7 @@ from sooner.types import Decisions, Lengths, Scores, Statistic
 
 
 class Case(NamedTuple):
-    """Scores on which a law is tried. They are multiples of 1/8, so that shifting them by whole numbers is exact.
-
-    Beside them a halting probability, as some models have one; `decide` gives it to rules that read it.
-    """
+    """Scores and halting probabilities on which a law is tried, multiples of 1/8: shifts by whole numbers are exact."""
 
     scores: Scores
     lengths: Lengths
@@ -26,18 +23,14 @@ class Case(NamedTuple):
     halting: Statistic
 
     def decide(self, rule: Rule) -> Decisions:
-        """What a rule makes of the case in batch."""
+        """The decisions of a rule in batch; only rules that read the halting probability get it."""
         if type(rule).step_with is Rule.step_with:
             return rule.decide(self.scores, self.lengths)
         return rule.decide(self.scores, self.lengths, halting=self.halting)
 
-    def rows(self, rows: torch.Tensor) -> "Case":
-        """The series at these indices."""
-        return Case(self.scores[rows], self.lengths[rows], self.seed, self.halting[rows])
-
 
 RuleLaw = Callable[[Rule, Case], str | None]
-"""A law looks at a rule on a case, and returns what it saw if the law is broken."""
+"""A law returns the evidence if a rule breaks it on a case."""
 
 
 def check_rule(rule: Rule, *, classes: int = 4, trials: int = 20) -> None:
@@ -45,8 +38,8 @@ def check_rule(rule: Rule, *, classes: int = 4, trials: int = 20) -> None:
 
     Args:
         rule: an instance of a subclass of `Rule`.
-        classes: the number of classes of the cases, for rules that are made for a certain one.
-        trials: how many cases, with ties and unequal lengths among them.
+        classes: number of classes of the cases, for rules that need a certain one.
+        trials: number of cases, with ties and unequal lengths among them.
     """
     for name in RULE_LAWS:
         check_rule_law(rule, name, classes=classes, trials=trials)
@@ -62,55 +55,49 @@ def check_rule_law(rule: Rule, law: str, *, classes: int = 4, trials: int = 20) 
 
 def rules() -> Iterator[Rule]:
     """Examples of every concrete subclass of `Rule` in the program, sooner's own first."""
-    yield from (example for kind in concrete_subclasses(Rule) for example in kind.examples())
+    return examples_of(Rule)
 
 
 def decisions_are_well_formed(rule: Rule, case: Case) -> str | None:
-    """Times lie in 1..length, and a decision that was not crossed stands at the end and names its leader."""
+    """Times lie in 1..length, and a decision that was not crossed is the leader at the end."""
     decisions = case.decide(rule)
     lengths = case.lengths.numpy()
     if not ((decisions.times >= 1) & (decisions.times <= lengths)).all():
         return f"times {decisions.times.tolist()} outside of 1..{lengths.tolist()}"
     last = leader(case.scores[torch.arange(len(lengths)), case.lengths - 1]).numpy()
-    stray = ~decisions.crossed & ((decisions.times != lengths) | (decisions.labels != last))
-    return (
-        f"series {np.flatnonzero(stray).tolist()} were forced before the end or against the leader"
-        if stray.any()
-        else None
-    )
+    wrong = np.flatnonzero(~decisions.crossed & ((decisions.times != lengths) | (decisions.labels != last)))
+    return f"series {wrong.tolist()} were forced before the end or against the leader" if len(wrong) else None
 
 
 def stream_equals_batch(rule: Rule, case: Case) -> str | None:
     """Folding `init` and `step` over one live series at a time gives what `decide` gives for the batch."""
     rows = zip(case.scores, case.halting, case.lengths, strict=True)
     live = [_decide_live(rule, scores[:length], halting[:length]) for scores, halting, length in rows]
-    return _difference("live", _concatenate(live), "in batch", case.decide(rule))
+    return _difference("live", Decisions(*map(np.array, zip(*live, strict=True))), "in batch", case.decide(rule))
 
 
-def series_do_not_know_of_each_other(rule: Rule, case: Case) -> str | None:
+def series_are_independent_of_each_other(rule: Rule, case: Case) -> str | None:
     """Reordering the series of a batch, or leaving half of them out, changes nothing for the others."""
     half = torch.randperm(len(case.scores), generator=torch.Generator().manual_seed(case.seed))[::2]
-    apart = case.rows(half).decide(rule)
-    return _difference("in half the batch", apart, "in the whole", _rows(case.decide(rule), half.numpy()))
+    alone = Case(case.scores[half], case.lengths[half], case.seed, case.halting[half]).decide(rule)
+    return _difference("in half the batch", alone, "in the whole", _rows(case.decide(rule), half.numpy()))
 
 
 def no_peeking(rule: Rule, case: Case) -> str | None:
-    """What comes after a crossed decision cannot change it."""
+    """Scores after a crossed decision do not change it."""
     before = case.decide(rule)
     future = torch.arange(case.scores.shape[1]) >= torch.as_tensor(before.times)[:, None]
     generator = torch.Generator().manual_seed(case.seed)
     scores = 3 * torch.randn(case.scores.shape, generator=generator, dtype=case.scores.dtype)
     halting = torch.rand(case.halting.shape, generator=generator, dtype=case.halting.dtype)
-    other = case._replace(
-        scores=torch.where(future[..., None], scores, case.scores), halting=torch.where(future, halting, case.halting)
-    )
-    after = other.decide(rule)
+    scores = torch.where(future[..., None], scores, case.scores)
+    after = case._replace(scores=scores, halting=torch.where(future, halting, case.halting)).decide(rule)
     crossed = np.flatnonzero(before.crossed)
     return _difference("with another future", _rows(after, crossed), "before", _rows(before, crossed))
 
 
 def padding_is_inert(rule: Rule, case: Case) -> str | None:
-    """What lies beyond a series' own length, even NaN, cannot change its decision."""
+    """Padding, even NaN, does not change the decision of a series."""
     padding = torch.arange(case.scores.shape[1]) >= case.lengths[:, None]
     scores = torch.where(padding[..., None], torch.nan, case.scores)
     padded = case._replace(scores=scores, halting=torch.where(padding, torch.nan, case.halting)).decide(rule)
@@ -119,9 +106,8 @@ def padding_is_inert(rule: Rule, case: Case) -> str | None:
 
 def relabelling_permutes(rule: Rule, case: Case) -> str | None:
     """Reordering the classes reorders the decided labels and nothing else (but for ties)."""
-    scores = case.scores + torch.rand(case.scores.shape, generator=torch.Generator().manual_seed(case.seed)).to(
-        case.scores
-    )
+    noise = torch.rand(case.scores.shape, generator=torch.Generator().manual_seed(case.seed))
+    scores = case.scores + noise.to(case.scores)
     order = torch.randperm(scores.shape[2], generator=torch.Generator().manual_seed(case.seed))
     permuted = case._replace(scores=scores[..., order]).decide(rule.relabel(order.tolist()))
     labels = np.where(permuted.labels == NO_CLASS, NO_CLASS, order.numpy()[permuted.labels])
@@ -130,7 +116,7 @@ def relabelling_permutes(rule: Rule, case: Case) -> str | None:
 
 
 def shared_terms_cancel(rule: Rule, case: Case) -> str | None:
-    """A term added to all classes alike, another one for every series and time, changes nothing."""
+    """A term that is added to all classes of a series at a time changes nothing."""
     shift = torch.randint(-8, 9, case.scores.shape[:2], generator=torch.Generator().manual_seed(case.seed))
     shifted = case._replace(scores=case.scores + shift[..., None]).decide(rule)
     return _difference("after the shift", shifted, "before", case.decide(rule))
@@ -152,7 +138,7 @@ RULE_LAWS: Mapping[str, RuleLaw] = {
     for law in (
         decisions_are_well_formed,
         stream_equals_batch,
-        series_do_not_know_of_each_other,
+        series_are_independent_of_each_other,
         no_peeking,
         padding_is_inert,
         relabelling_permutes,
@@ -173,18 +159,14 @@ def _case(classes: int, seed: int) -> Case:
     return Case(scores, lengths, seed, halting.double())
 
 
-def _decide_live(rule: Rule, scores: torch.Tensor, halting: torch.Tensor) -> Decisions:
+def _decide_live(rule: Rule, scores: torch.Tensor, halting: torch.Tensor) -> tuple[int, int, bool]:
+    """Label, time, and whether the rule fired."""
     state = rule.init(1)
-    for t, now in enumerate(scores, start=1):
-        state, fired, labels = rule.step_with(state, now[None], halting[t - 1 : t])
+    for t in range(len(scores)):
+        state, fired, labels = rule.step_with(state, scores[t : t + 1], halting[t : t + 1])
         if bool(fired[0]):
-            return Decisions(labels.numpy(), np.array([t]), np.array([True]))
-    return Decisions(leader(scores[-1:]).numpy(), np.array([len(scores)]), np.array([False]))
-
-
-def _concatenate(parts: list[Decisions]) -> Decisions:
-    columns = ([getattr(part, name) for part in parts] for name in ("labels", "times", "crossed"))
-    return Decisions(*(np.concatenate(column) for column in columns))
+            return int(labels[0]), t + 1, True
+    return int(leader(scores[-1])), len(scores), False
 
 
 def _rows(decisions: Decisions, rows: np.ndarray) -> Decisions:
@@ -193,8 +175,8 @@ def _rows(decisions: Decisions, rows: np.ndarray) -> Decisions:
 
 def _difference(one: str, first: Decisions, other: str, second: Decisions) -> str | None:
     for name in ("labels", "times", "crossed"):
-        here, there = getattr(first, name), getattr(second, name)
-        if not np.array_equal(here, there):
-            row = int(np.flatnonzero(here != there)[0])
-            return f"{name} of series {row} is {here[row]} {one}, {there[row]} {other}"
+        ours, theirs = getattr(first, name), getattr(second, name)
+        if not np.array_equal(ours, theirs):
+            row = int(np.flatnonzero(ours != theirs)[0])
+            return f"{name} of series {row} is {ours[row]} {one}, {theirs[row]} {other}"
     return None

@@ -95,7 +95,7 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def step(self, state: LiveState, observation: ArrayLike) -> LiveStep:
-        """Take one observation of each live series in. Rows do not know of each other."""
+        """Take one observation of each live series in. Rows are independent of each other."""
 
     @classmethod
     @abstractmethod

@@ -30,7 +30,7 @@ RULES: Mapping[str, type[Rule]] = {
 
 
 def rule_named(name: str) -> type[Rule]:
-    """The class of rules of that name.
+    """The class of rules with that name.
 
     >>> rule_named("msprt")
     <class 'sooner.rules.msprt.MSPRT'>

@@ -1,12 +1,12 @@
-"""What a stopping rule is: scores in, one decision a series out, live or in batch with the same three methods.
+"""A stopping rule turns scores into one decision for each series, live or in batch with the same methods.
 
-A rule is a frozen value. It never learns which model made its scores, and it sees them in the order in which they come. Some
-models have a statistic of their own beside the scores, the halting probability: a rule that reads it overrides `step_with`.
+A rule is a frozen value. It does not depend on the model that made the scores, and reads them in the order of time. Some models
+have a statistic of their own beside the scores, the halting probability: a rule that reads it overrides `step_with`.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -14,13 +14,12 @@ from torch import Tensor
 from sooner.inputs import as_halting, with_lengths
 from sooner.types import ArrayLike, Decisions, RuleState, StepFlags, StepLabels, StepScores, StepStatistic
 
-R = TypeVar("R", bound="Rule")
 NO_CLASS = -1
 """The label that says "none of the known classes"."""
 
 
 class Step(NamedTuple):
-    """What one observation did: the new state, which series the rule stops now, and the class it would name for each.
+    """The result of one observation: the new state, whether each series stops now, and the class it would get.
 
     A rule that stops because no class is left names `NO_CLASS`.
     """
@@ -37,21 +36,21 @@ class Rule(ABC):
     """
 
     def init(self, streams: int) -> RuleState:
-        """The state of new series, one row each. A rule without memory keeps no columns."""
+        """The state of new series, one row each; no columns for a rule without state."""
         return torch.empty(streams, 0, dtype=torch.int64)
 
     @abstractmethod
     def step(self, state: RuleState, scores: StepScores) -> Step:
-        """Take the newest scores of each series in. Rows do not know of each other."""
+        """Read the newest scores of each series. Rows are independent of each other."""
 
     def step_with(self, state: RuleState, scores: StepScores, halting: StepStatistic | None) -> Step:
-        """`step` with the model's halting probability beside the scores, or None; most rules read the scores alone."""
+        """`step` with the model's halting probability, or None; most rules read only the scores."""
         del halting
         return self.step(state, scores)
 
     @classmethod
     @abstractmethod
-    def examples(cls: type[R]) -> Iterator[R]:
+    def examples(cls) -> Iterator[Self]:
         """A few instances, for four classes where the number matters, on which the laws of `sooner.checks` are tried."""
 
     def relabel(self, order: list[int]) -> "Rule":
@@ -66,19 +65,19 @@ class Rule(ABC):
 
         Args:
             scores: (batch, time, classes).
-            lengths: (batch,); what lies beyond a series' own length is never read.
+            lengths: (batch,); padding beyond a series' own length has no effect.
             halting: (batch, time), the model's own halting probability, for rules that read it.
         """
         tensor, ends = with_lengths(scores, lengths)
-        beside = as_halting(halting, tensor, ends)
+        halts = as_halting(halting, tensor, ends)
         batch, time, _ = tensor.shape
         state = self.init(batch).to(tensor.device)
         labels, times = torch.zeros_like(ends), torch.zeros_like(ends)
         crossed = torch.zeros_like(ends, dtype=torch.bool)
         for t in range(time):
-            state, fired, named = self.step_with(state, tensor[:, t], None if beside is None else beside[:, t])
+            state, fired, named = self.step_with(state, tensor[:, t], None if halts is None else halts[:, t])
             stops = (times == 0) & (fired | (ends == t + 1))
-            # At the end of a series its leader is taken, whatever the rule would have named.
+            # A series that is forced gets its leader, whatever class the rule names.
             labels = torch.where(stops, torch.where(fired, named, leader(tensor[:, t])), labels)
             times, crossed = torch.where(stops, t + 1, times), crossed | (stops & fired)
             if bool((times > 0).all()):
@@ -87,7 +86,7 @@ class Rule(ABC):
 
 
 class ThresholdRule(Rule):
-    """A rule that stops when one number reaches a threshold: the larger the threshold, the later it stops.
+    """A rule that stops when one number reaches a threshold, its first field: the larger the threshold, the later it stops.
 
     The exact speed-accuracy curve exists for each of these (`sooner.evaluate.sat_curve`).
     """
@@ -99,14 +98,23 @@ class ThresholdRule(Rule):
 
     @classmethod
     def statistic_with(cls, scores: Tensor, halting: Tensor | None) -> Tensor:
-        """`statistic` with the model's halting probability (batch, time) beside the scores, or None, as in `step_with`."""
+        """`statistic` with the model's halting probability (batch, time), or None, as in `step_with`."""
         del halting
         return cls.statistic(scores)
 
     @classmethod
-    @abstractmethod
-    def at(cls: type[R], threshold: float) -> R:
-        """The rule at a point of its curve."""
+    def at(cls, threshold: float) -> Self:
+        """The rule with that threshold: a point of its curve."""
+        return cls(threshold)  # type: ignore[call-arg]
+
+    @property
+    def cutoff(self) -> Any:
+        """The threshold, under whatever name the class has it."""
+        return next(iter(vars(self).values()))
+
+    def step(self, state: RuleState, scores: StepScores) -> Step:
+        """Compare the newest statistic with the threshold; the state stays as it is."""
+        return Step(state, self.statistic(scores[:, None])[:, 0].double() >= self.cutoff, leader(scores))
 
 
 def leader(scores: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
-"""Thresholds from error targets, and what thresholds promise about time.
+"""Thresholds from error targets, and the mean times that follow from thresholds.
 
-With exact scores the matrix test keeps P_l(decide k) <= e^{-a_lk} for decisions that crossed; forced ones are outside of
-every bound and are reported apart. Matrices are indexed [true class, decided class] and go to `MSPRT` as they are.
+With exact scores the matrix test keeps P_l(decide k) <= e^{-a_lk} for crossed decisions; forced ones are outside of every
+bound. Matrices are indexed [true class, decided class], as `MSPRT` takes them.
 
 ========== ====================================================
 symbol     meaning
@@ -34,8 +34,7 @@ _PAIRS = "Entry [l, k] bounds P_l(decide k)."
 def for_pair_errors(alpha: ArrayLike) -> FloatArray:
     """a_lk = log(1 / alpha_lk): bounds each P_l(decide k) by alpha[l, k].
 
-    Args:
-        alpha: K x K, in (0, 1]; its diagonal is ignored.
+    `alpha` is K x K, in (0, 1]; its diagonal is ignored.
     """
     return 0.0 - np.log(_as_pairs(alpha, name="alpha", remedy=_PAIRS))
 
@@ -77,21 +76,20 @@ def for_decision_errors(beta: ArrayLike, *, weights: ArrayLike | None = None, cl
 
 
 def pairwise_errors(scores: ArrayLike, labels: ArrayLike, *, lengths: ArrayLike | None = None) -> FloatArray:
-    """How often l is ahead of k after t observations of class k, counted on exact scores: (time, K, K) for `cumulative_flaws`.
+    """The share of the series of class k with s_k(t) < s_l(t), on exact scores: (time, K, K), entry [t-1, k, l].
 
-    Entry [t-1, k, l] is the share of the series of class k with s_k(t) < s_l(t); a tie counts one half. Series that have ended
-    count no more; where none is left, or a class has no series, the entry is 0.
+    A tie counts one half. Series that have ended are left out; if none is left, or a class has no series, the entry is 0.
 
     >>> pairwise_errors([[[2.0, 1.0], [3.0, 1.0]], [[1.0, 0.0], [1.0, 1.0]]], [0, 1])[:, 1, 0]
     array([1. , 0.5])
     """
     scored = Scored.of(scores, labels, lengths=lengths)
-    values, truth, live = scored.scores.astype(np.float64), scored.truths, scored.live
-    shares = np.zeros((*values.shape[1:], values.shape[2]))
-    for k in np.unique(truth):
-        ahead = values[truth == k] - values[truth == k][:, :, k, None]
-        behind = (np.sign(ahead) + 1) / 2 * live[truth == k][:, :, None]
-        shares[:, k] = behind.sum(axis=0) / np.maximum(live[truth == k].sum(axis=0), 1)[:, None]
+    shares = np.zeros((*scored.scores.shape[1:], scored.scores.shape[2]))
+    for k in np.unique(scored.truths):
+        rows = scored.truths == k
+        values, live = scored.scores[rows].astype(np.float64), scored.live[rows]
+        behind = (np.sign(values - values[:, :, k, None]) + 1) / 2 * live[:, :, None]
+        shares[:, k] = behind.sum(axis=0) / np.maximum(live.sum(axis=0), 1)[:, None]
     return _off_diagonal(shares)
 
 
@@ -102,8 +100,8 @@ def cumulative_flaws(errors: ArrayLike) -> FloatArray:
     P_l(decide k) comes near to e^{-a_lk} Upsilon_kl / I_kl where two classes are left. The diagonal is 1.
 
     Args:
-        errors: (time, K, K), entry [t-1, k, l] is P_k(s_k(t) <= s_l(t)), a tie counting one half: `pairwise_errors` counts them
-            on exact scores. Go on in time until they vanish: the sum ends there, and what it lacks makes Upsilon too large.
+        errors: (time, K, K), entry [t-1, k, l] is P_k(s_k(t) <= s_l(t)), a tie counting one half, for example from
+            `pairwise_errors`. They should reach 0 at the last time; if the sum ends earlier, Upsilon is too large.
 
     >>> from scipy.stats import norm
     >>> times, rates = np.arange(1, 500)[:, None, None], np.array([[0.0, 0.5], [0.5, 0.0]])
@@ -118,7 +116,7 @@ def cumulative_flaws(errors: ArrayLike) -> FloatArray:
     outside = ~((array >= 0) & (array <= 1))
     if outside.any():
         raise InvalidArgument("errors", "in 0..1", float(array[outside][0]), remedy)
-    # A tie is equally likely under both classes, so halves on both sides add up to the paper's "<=" on one of them.
+    # A tie is equally likely under both classes, so two halves add up to the paper's "<=" under one of them.
     both = _off_diagonal(array + array.transpose(0, 2, 1))
     flaws: FloatArray = np.exp(-np.einsum("tkl,t->kl", both, 1 / np.arange(1, len(array) + 1)))
     return flaws
@@ -148,10 +146,10 @@ def for_cost(cost: float, flaws: ArrayLike, *, weights: ArrayLike | None = None)
 
 
 def cost_for_decision_errors(beta: ArrayLike, flaws: ArrayLike) -> float:
-    """The largest cost with which `for_cost` surely keeps each beta_k: c = min_k beta_k / sum_{l != k} 1 / Upsilon_kl.
+    """The largest cost with which `for_cost` keeps each beta_k: c = min_k beta_k / sum_{l != k} 1 / Upsilon_kl.
 
     Args:
-        beta: one target for all classes, or (K,), above 0: bounds sum_{l != k} w_lk P_l(decide k), whatever the weights.
+        beta: one target for all classes, or (K,), above 0: bounds sum_{l != k} w_lk P_l(decide k) for any weights.
         flaws: K x K, as in `for_cost`.
 
     >>> cost_for_decision_errors(0.01, [[1.0, 0.25], [0.25, 1.0]])
@@ -163,7 +161,7 @@ def cost_for_decision_errors(beta: ArrayLike, flaws: ArrayLike) -> float:
 
 
 def error_bounds(threshold: ArrayLike, *, classes: int) -> FloatArray:
-    """What a threshold promises: the bound e^{-a_lk} on each P_l(decide k); the sum of row l bounds the error of class l.
+    """The bound e^{-a_lk} of a threshold on each P_l(decide k); the sum of row l bounds the error of class l.
 
     >>> error_bounds(5.0, classes=2).round(4)
     array([[0.    , 0.0067],
@@ -186,26 +184,21 @@ def first_order_times(threshold: ArrayLike, rates: ArrayLike) -> FloatArray:
 def first_order_moments(threshold: ArrayLike, rates: ArrayLike, *, moment: float) -> FloatArray:
     """(max_l a_lk / I_kl)^m, the m-th moment E_k[tau^m] of the decision time to first order as thresholds grow: (K,).
 
-    Args:
-        threshold: one number, or K x K.
-        rates: K x K, entry [k, l] is I_kl.
-        moment: m, above 0.
+    Threshold and rates are those of `first_order_times`; `moment` is m, above 0.
 
     >>> first_order_moments(6.0, [[0.0, 0.5], [0.25, 0.0]], moment=2)
     array([144., 576.])
     """
     power = as_between(moment, name="moment", low=0.0, high=math.inf, remedy="It is the m of E[tau^m].")
-    # The paper writes E[tau]^m for it.
-    moments: FloatArray = first_order_times(threshold, rates) ** power
-    return moments
+    return np.power(first_order_times(threshold, rates), power)  # the paper writes E[tau]^m for it
 
 
 def least_mean_times_of(errors: ArrayLike, rates: ArrayLike) -> FloatArray:
     """A floor for the mean time of class k, for every test that has EXACTLY these error probabilities: (K,).
 
     max_l (1 / I_kl) sum_m alpha_km log(alpha_km / alpha_lm), alpha_kk = 1 - sum_{m != k} alpha_km: from Wald's identity and
-    Jensen's inequality, for independent observations. Decisions that the end of a series forced count like all others.
-    Where k is taken for m and l never is, the floor is infinite.
+    Jensen's inequality, for independent observations; forced decisions count like all others. Where m is decided under k but
+    never under l, the floor is infinite.
 
     Args:
         errors: K x K, entry [l, k] is P_l(decide k); the diagonal is ignored.
@@ -218,7 +211,10 @@ def least_mean_times_of(errors: ArrayLike, rates: ArrayLike) -> FloatArray:
     # often may have a smaller sum, and be faster. `least_mean_times` with a matrix is the floor for "at most".
     matrix = _as_rates(rates)
     remedy = "Entry [l, k] is P_l(decide k); a row holds all decisions under l."
-    errors = as_nonnegative(_without_diagonal(errors), matrix.shape, name="errors", remedy=remedy)
+    errors = as_real(errors, name="errors")
+    if errors.shape == matrix.shape:
+        np.fill_diagonal(errors, 0.0)
+    errors = as_nonnegative(errors, matrix.shape, name="errors", remedy=remedy)
     if (errors.sum(axis=1) > 1).any():
         raise InvalidArgument("errors", "of rows that sum to at most 1", errors.sum(axis=1).max(), remedy)
     decided = errors + np.diag(1 - errors.sum(axis=1))
@@ -241,29 +237,25 @@ def least_mean_times(alpha: ArrayLike, rates: ArrayLike) -> FloatArray:
     >>> least_mean_times(0.05, rates).round(2), least_mean_times([[1.0, 0.05], [0.1, 1.0]], rates).round(2)
     (array([5.3, 5.3]), array([3.99, 4.75]))
     """
-    if as_real(alpha, name="alpha").ndim:
-        return _least_within(_as_pairs(alpha, name="alpha", remedy=_PAIRS), _as_rates(rates))
-    alpha = as_between(alpha, name="alpha", low=0.0, high=0.5, remedy="At 1/2 and above the floor is 0.")
-    matrix = _as_rates(rates)
-    divergence = (1 - 2 * alpha) * (math.log1p(-alpha) - math.log(alpha))
-    return _slowest(np.full_like(matrix, divergence), matrix)
-
-
-def _least_within(alpha: FloatArray, rates: FloatArray) -> FloatArray:
-    if alpha.shape != rates.shape:
-        expected, remedy = f"of shape {rates.shape}, as `rates`", _PAIRS
-        raise InvalidArgument("alpha", expected, f"shape {alpha.shape}", remedy)
-    least = np.zeros_like(alpha)
-    for k, rival in np.argwhere(~np.eye(len(alpha), dtype=bool)):
-        least[k, rival] = _least_divergence(alpha, k, rival)
-    return _slowest(least, rates)
+    if as_real(alpha, name="alpha").ndim == 0:
+        alpha = as_between(alpha, name="alpha", low=0.0, high=0.5, remedy="At 1/2 and above the floor is 0.")
+        divergence = (1 - 2 * alpha) * (math.log1p(-alpha) - math.log(alpha))
+        matrix = _as_rates(rates)
+        return _slowest(np.full_like(matrix, divergence), matrix)
+    bounds, matrix = _as_pairs(alpha, name="alpha", remedy=_PAIRS), _as_rates(rates)
+    if bounds.shape != matrix.shape:
+        raise InvalidArgument("alpha", f"of shape {matrix.shape}, as `rates`", f"shape {bounds.shape}", _PAIRS)
+    least = np.zeros_like(bounds)
+    for k, rival in np.argwhere(~np.eye(len(bounds), dtype=bool)):
+        least[k, rival] = _least_divergence(bounds, k, rival)
+    return _slowest(least, matrix)
 
 
 def _least_divergence(alpha: FloatArray, k: int, rival: int) -> float:
     """min sum_m p_m log(p_m / q_m) over decisions p under k and q under its rival l.
 
     Bounds are p_m <= alpha_km for m != k and q_m <= alpha_lm for m != l. At the minimum each p_m and q_m is at its bound,
-    unless the ratio p_m / q_m would then exceed p_k / q_k or fall below p_l / q_l, the ratios at the two ends, where it is held.
+    unless the ratio p_m / q_m would then exceed p_k / q_k or fall below p_l / q_l: the ratio is limited to these two.
     """
     others = np.delete(np.arange(len(alpha)), [k, rival])
     under_k, under_rival = alpha[k, others], alpha[rival, others]
@@ -282,20 +274,19 @@ def _end_ratio(end: float, total: float, over: FloatArray, under: FloatArray) ->
     order = np.argsort(over / under)
     capped = np.concatenate([[0.0], np.cumsum(over[order])])
     free = end + np.concatenate([np.cumsum(under[order][::-1])[::-1], [0.0]])
-    # The left side is the least of these straight lines, one for each number of terms that have reached their cap.
+    # The left side is the minimum of these straight lines, one for each number of terms that have reached their cap.
     return float(((total - capped) / free).max())
 
 
 def _divergences(p: FloatArray, rows: FloatArray) -> FloatArray:
     """sum_m p_m log(p_m / q_m) for each row q; infinite where q_m is 0 and p_m is not."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(p > 0, p * (np.log(p) - np.log(rows)), 0.0)
-    divergences: FloatArray = terms.sum(axis=1)
+        divergences: FloatArray = np.where(p > 0, p * (np.log(p) - np.log(rows)), 0.0).sum(axis=1)
     return divergences
 
 
 def _slowest(amounts: FloatArray, rates: FloatArray) -> FloatArray:
-    """max over l of amount_kl / I_kl; a ratio that never grows takes for ever, unless nothing is asked of it."""
+    """max over l of amount_kl / I_kl; at rate 0, an amount above 0 takes infinitely long."""
     times = np.divide(amounts, rates, out=np.where(amounts > 0, np.inf, 0.0), where=rates > 0)
     slowest: FloatArray = _off_diagonal(times).max(axis=1)
     return slowest
@@ -325,13 +316,6 @@ def _as_weights(weights: ArrayLike | None, size: int) -> FloatArray:
     return as_nonnegative(given, (size, size), name="weights", remedy=remedy)
 
 
-def _without_diagonal(value: ArrayLike) -> FloatArray:
-    matrix = as_real(value, name="errors")
-    if matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]:
-        np.fill_diagonal(matrix, 0.0)
-    return matrix
-
-
 def _as_thresholds(threshold: ArrayLike, classes: int) -> FloatArray:
     matrix = as_real(threshold, name="threshold")
     matrix = np.full((classes, classes), matrix) if matrix.ndim == 0 else matrix
@@ -344,9 +328,8 @@ def _as_thresholds(threshold: ArrayLike, classes: int) -> FloatArray:
 def _per_class(value: ArrayLike, classes: int, *, name: str, high: float = 1.0) -> FloatArray:
     array = as_real(value, name=name)
     if array.shape not in ((), (classes,)):
-        raise InvalidArgument(
-            name, f"one number or of shape ({classes},)", f"shape {array.shape}", "Give one target for each class."
-        )
+        remedy = "Give one target for each class."
+        raise InvalidArgument(name, f"one number or of shape ({classes},)", f"shape {array.shape}", remedy)
     return _as_probabilities(np.broadcast_to(array, (classes,)), name=name, high=high)
 
 
@@ -354,10 +337,8 @@ def _as_probabilities(array: FloatArray, *, name: str, high: float = 1.0) -> Flo
     outside = ~((array > 0) & (array <= high))
     if outside.any():
         expected = "above 0" if math.isinf(high) else f"above 0 and at most {high:g}"
-        remedy = (
-            "It bounds a probability of error." if high == 1.0 else "It bounds a weighted sum of error probabilities."
-        )
-        raise InvalidArgument(name, expected, float(array[outside][0]), remedy)
+        bounded = "a probability of error" if high == 1.0 else "a weighted sum of error probabilities"
+        raise InvalidArgument(name, expected, float(array[outside][0]), f"It bounds {bounded}.")
     return array
 
 

@@ -7,21 +7,16 @@ from typing import Any
 import numpy as np
 
 from sooner.errors import InvalidArgument
+from sooner.rules import RULES
 from sooner.rules.base import Rule
-from sooner.rules.halting import Halting
-from sooner.rules.msprt import MSPRT, LogOdds, ProbabilityThreshold
-from sooner.rules.single_label import SingleLabel
-from sooner.rules.timed import FixedTime, NotBefore, Patience
 
-_KNOWN: Mapping[str, type[Rule]] = {
-    kind.__name__: kind
-    for kind in (MSPRT, LogOdds, ProbabilityThreshold, FixedTime, Halting, Patience, NotBefore, SingleLabel)
-}
+_KNOWN = {rule.__name__: rule for rule in RULES.values()}
 
 
 def description(rule: Rule) -> dict[str, Any]:
-    """The kind of a rule and all that it is made of.
+    """The class name of a rule, and its fields.
 
+    >>> from sooner.rules import MSPRT, Patience
     >>> description(Patience(2, MSPRT(1.5)))
     {'Patience': {'count': 2, 'rule': {'MSPRT': {'threshold': 1.5}}}}
     """
@@ -34,13 +29,12 @@ def rule_described(value: Mapping[str, Any]) -> Rule:
     >>> rule_described({"MSPRT": {"threshold": 1.5}})
     MSPRT(threshold=1.5)
     """
-    name, parts = next(iter(value.items()), ("nothing", None))
-    if len(value) != 1 or name not in _KNOWN or not isinstance(parts, Mapping):
+    name, values = next(iter(value.items()), ("nothing", None))
+    if len(value) != 1 or name not in _KNOWN or not isinstance(values, Mapping):
         remedy = "A rule from elsewhere cannot be made from its name: set it anew after loading."
         raise InvalidArgument("rule", f"one of {', '.join(_KNOWN)}", name, remedy)
-    kind = _KNOWN[name]
-    # A rule is a dataclass, and its fields are its arguments.
-    return kind(*(_read(parts[field.name]) for field in fields(kind) if field.init))  # type: ignore[arg-type]
+    arguments = (values[field.name] for field in fields(_KNOWN[name]) if field.init)  # type: ignore[arg-type]
+    return _KNOWN[name](*(rule_described(given) if isinstance(given, Mapping) else given for given in arguments))
 
 
 def _plain(value: Any) -> Any:
@@ -49,7 +43,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     return value if isinstance(value, str | int | float | None) else repr(value)
-
-
-def _read(value: Any) -> Any:
-    return rule_described(value) if isinstance(value, Mapping) else value

@@ -1,8 +1,9 @@
-"""The rule of models that say themselves when to stop."""
+"""The rule of models that have a halting probability of their own."""
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Self
 
 from torch import Tensor
 
@@ -16,7 +17,7 @@ from sooner.types import RuleState, StepScores, StepStatistic
 class Halting(ThresholdRule):
     """Stop when the model's own halting probability reaches the threshold, and name the leader.
 
-    Only a model with such a statistic beside its scores can be stopped by it (`Model.halts`), for example `Earliest`.
+    The model must have such a statistic beside its scores (`Model.halts`), for example `Earliest`.
 
     Args:
         threshold: in 0..1, or infinity for never.
@@ -28,23 +29,19 @@ class Halting(ThresholdRule):
     threshold: float
 
     def __post_init__(self) -> None:
-        threshold = self.threshold
-        if not (isinstance(threshold, float) and threshold == math.inf):
+        if not (isinstance(self.threshold, float) and self.threshold == math.inf):
             remedy = "The model's halting probability is compared with it."
-            threshold = as_number(threshold, name="threshold", low=0.0, high=1.0, remedy=remedy)
-        object.__setattr__(self, "threshold", threshold)
+            threshold = as_number(self.threshold, name="threshold", low=0.0, high=1.0, remedy=remedy)
+            object.__setattr__(self, "threshold", threshold)
 
     @staticmethod
     def statistic(scores: Tensor) -> Tensor:
-        """The model's own halting probability.
-
-        It is not in the scores, so this is refused: see `statistic_with`.
-        """
+        """Refused: scores do not contain the halting probability, see `statistic_with`."""
         return Halting.statistic_with(scores, None)
 
     @classmethod
     def statistic_with(cls, scores: Tensor, halting: Tensor | None) -> Tensor:
-        """The halting probability, as it came."""
+        """The halting probability itself."""
         del scores
         if halting is None:
             remedy = "Only a model that says when to stop, such as EARLIEST, has one."
@@ -52,20 +49,11 @@ class Halting(ThresholdRule):
         return halting
 
     @classmethod
-    def at(cls, threshold: float) -> "Halting":
-        """The rule with that threshold on the halting probability."""
-        return cls(threshold)
-
-    @classmethod
-    def examples(cls) -> Iterator["Halting"]:
+    def examples(cls) -> Iterator[Self]:
         """A lenient and a strict one."""
         yield cls(0.25)
         yield cls(0.9)
 
-    def step(self, state: RuleState, scores: StepScores) -> Step:
-        """Refused, as `statistic` is: drivers call `step_with`."""
-        return self.step_with(state, scores, None)
-
     def step_with(self, state: RuleState, scores: StepScores, halting: StepStatistic | None) -> Step:
-        """Compare the newest halting probability with the threshold; nothing needs to be remembered."""
+        """Compare the newest halting probability with the threshold."""
         return Step(state, self.statistic_with(scores, halting).double() >= self.threshold, leader(scores))

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
@@ -43,12 +44,7 @@ class MSPRT(ThresholdRule):
         return leader_margin(scores)
 
     @classmethod
-    def at(cls, threshold: float) -> "MSPRT":
-        """One threshold for all pairs."""
-        return cls(threshold)
-
-    @classmethod
-    def examples(cls) -> Iterator["MSPRT"]:
+    def examples(cls) -> Iterator[Self]:
         """One threshold, none at all, and matrices of thresholds, zeros among them."""
         yield cls(1.5)
         yield cls(0.0)
@@ -60,16 +56,13 @@ class MSPRT(ThresholdRule):
         return self if isinstance(self.threshold, float) else MSPRT(self.threshold[np.ix_(order, order)])
 
     def step(self, state: RuleState, scores: StepScores) -> Step:
-        """Compare the newest scores with the threshold; nothing needs to be remembered."""
+        """Compare the newest scores with the threshold."""
         if isinstance(self.threshold, float):
-            return Step(state, leader_margin(scores).double() >= self.threshold, leader(scores))
+            return super().step(state, scores)
         if len(self.threshold) != scores.shape[-1]:
-            raise InvalidArgument(
-                "scores",
-                f"of {len(self.threshold)} classes, as the threshold matrix is",
-                f"{scores.shape[-1]} classes",
-                "Give a matrix with one row and one column for each class.",
-            )
+            expected = f"of {len(self.threshold)} classes, as the threshold matrix is"
+            remedy = "Give a matrix with one row and one column for each class."
+            raise InvalidArgument("scores", expected, f"{scores.shape[-1]} classes", remedy)
         return Step(state, *_matrix_test(scores, torch.tensor(self.threshold, device=scores.device)))
 
     def __eq__(self, other: object) -> bool:
@@ -98,7 +91,7 @@ class LogOdds(ThresholdRule):
         object.__setattr__(self, "threshold", threshold)
 
     @classmethod
-    def for_error(cls, alpha: float) -> "LogOdds":
+    def for_error(cls, alpha: float) -> Self:
         """The threshold log((1-alpha)/alpha) that bounds the average error by alpha.
 
         >>> LogOdds.for_error(0.5)
@@ -113,24 +106,15 @@ class LogOdds(ThresholdRule):
         return leader_log_odds(scores)
 
     @classmethod
-    def at(cls, threshold: float) -> "LogOdds":
-        """The rule with that threshold on the log-odds."""
-        return cls(threshold)
-
-    @classmethod
-    def examples(cls) -> Iterator["LogOdds"]:
+    def examples(cls) -> Iterator[Self]:
         """A lenient and a strict one."""
         yield cls(0.0)
         yield cls.for_error(0.05)
 
-    def step(self, state: RuleState, scores: StepScores) -> Step:
-        """Compare the newest log-odds with the threshold; nothing needs to be remembered."""
-        return Step(state, leader_log_odds(scores).double() >= self.threshold, leader(scores))
-
 
 @dataclass(frozen=True)
 class ProbabilityThreshold(ThresholdRule):
-    """Stop when the leader's posterior reaches a probability: the habit of the field, `LogOdds` in other units.
+    """Stop when the leader's posterior reaches a probability: the usual rule of the field, `LogOdds` in other units.
 
     Args:
         probability: in 0..1, or infinity for never. The scores must include the log prior.
@@ -139,11 +123,10 @@ class ProbabilityThreshold(ThresholdRule):
     probability: float
 
     def __post_init__(self) -> None:
-        remedy = "The leader's posterior is compared with it."
-        probability = self.probability
-        if not (isinstance(probability, float) and probability == math.inf):
-            probability = as_number(probability, name="probability", low=0.0, high=1.0, remedy=remedy)
-        object.__setattr__(self, "probability", probability)
+        if not (isinstance(self.probability, float) and self.probability == math.inf):
+            remedy = "The leader's posterior is compared with it."
+            probability = as_number(self.probability, name="probability", low=0.0, high=1.0, remedy=remedy)
+            object.__setattr__(self, "probability", probability)
 
     @staticmethod
     def statistic(scores: Tensor) -> Tensor:
@@ -151,19 +134,10 @@ class ProbabilityThreshold(ThresholdRule):
         return leader_log_odds(scores).sigmoid()
 
     @classmethod
-    def at(cls, threshold: float) -> "ProbabilityThreshold":
-        """The rule with that probability."""
-        return cls(threshold)
-
-    @classmethod
-    def examples(cls) -> Iterator["ProbabilityThreshold"]:
+    def examples(cls) -> Iterator[Self]:
         """A lenient and a strict one."""
         yield cls(0.5)
         yield cls(0.95)
-
-    def step(self, state: RuleState, scores: StepScores) -> Step:
-        """Compare the newest posterior with the probability; nothing needs to be remembered."""
-        return Step(state, self.statistic(scores).double() >= self.probability, leader(scores))
 
 
 def _as_threshold(threshold: ArrayLike) -> float | FloatArray:
@@ -171,9 +145,8 @@ def _as_threshold(threshold: ArrayLike) -> float | FloatArray:
     if tensor.ndim == 0:
         return as_number(as_real(tensor, name="threshold"), name="threshold", low=0.0, remedy=_BELOW_ZERO) + 0.0
     if tensor.ndim != 2 or len(tensor) != tensor.shape[1] or len(tensor) < 2:
-        raise InvalidArgument(
-            "threshold", "a number or a K x K matrix", f"shape {tuple(tensor.shape)}", "K is the number of classes."
-        )
+        expected, remedy = "a number or a K x K matrix", "K is the number of classes."
+        raise InvalidArgument("threshold", expected, f"shape {tuple(tensor.shape)}", remedy)
     matrix = as_real(tensor, name="threshold")
     np.fill_diagonal(matrix, 0.0)
     matrix = as_nonnegative(matrix, matrix.shape, name="threshold", remedy=_BELOW_ZERO) + 0.0  # no minus zero
@@ -182,17 +155,14 @@ def _as_threshold(threshold: ArrayLike) -> float | FloatArray:
 
 
 def _matrix_test(scores: StepScores, threshold: Tensor) -> tuple[StepFlags, StepLabels]:
-    """Which series fire, and for which class, in O(batch x classes) but for ties.
-
-    Thresholds are at least 0, so only a class that shares the top score can fire. Candidates are tried in the order of
-    their index; a second round happens only where scores tie.
-    """
+    """Whether each series fires, and for which class, in O(batch x classes) but for ties."""
+    # Thresholds are at least 0, so only a class that shares the top score can fire. Candidates are tried in the order of
+    # their index; a second round happens only where scores tie.
     scores = widened(scores)
     ahead = (scores.amax(dim=1, keepdim=True) - scores).double()
     tied = ahead == 0
     fired = torch.zeros_like(tied[:, 0])
-    labels = leader(scores)
-    candidate = labels
+    labels = candidate = leader(scores)
     while True:
         rival = torch.ones_like(tied).scatter(1, candidate[:, None], False)
         wins = ((ahead >= threshold.T[candidate]) | ~rival).all(dim=1)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ from sooner.types import RuleState, StepScores, StepStatistic
 
 @dataclass(frozen=True)
 class FixedTime(ThresholdRule):
-    """Decide at observation `time`, whatever it says (the Neyman-Pearson test). Shorter series are forced at their end.
+    """Decide at observation `time` (the Neyman-Pearson test). Shorter series are forced at their end.
 
     Args:
         time: counted from 1; infinity waits for the end of every series.
@@ -35,24 +36,19 @@ class FixedTime(ThresholdRule):
         return torch.arange(1.0, scores.shape[1] + 1, device=scores.device).expand(scores.shape[:2])
 
     @classmethod
-    def at(cls, threshold: float) -> "FixedTime":
-        """The rule at that time."""
-        return cls(threshold)
-
-    @classmethod
-    def examples(cls) -> Iterator["FixedTime"]:
-        """At once, and later."""
+    def examples(cls) -> Iterator[Self]:
+        """An immediate and a later one."""
         yield cls(1)
         yield cls(4)
 
     def init(self, streams: int) -> RuleState:
-        """One column: observations read so far."""
+        """One column: the number of observations so far."""
         return torch.zeros(streams, 1, dtype=torch.int64)
 
     def step(self, state: RuleState, scores: StepScores) -> Step:
         """Count, and fire from `time` on."""
-        read = state + 1
-        return Step(read, read[:, 0] >= self.time, leader(scores))
+        count = state + 1
+        return Step(count, count[:, 0] >= self.time, leader(scores))
 
 
 @dataclass(frozen=True)
@@ -60,8 +56,8 @@ class Patience(Rule):
     """Stop when another rule has named the same class at `count` observations in a row.
 
     Args:
-        count: how many in a row, at least 1.
-        rule: the rule that names; by default the plain leader counts.
+        count: number of observations in a row, at least 1.
+        rule: the rule that names the class; by default it names the leader at once.
 
     >>> Patience(3, ProbabilityThreshold(0.9))
     Patience(count=3, rule=ProbabilityThreshold(probability=0.9))
@@ -77,8 +73,8 @@ class Patience(Rule):
             raise InvalidArgument("rule", "a rule, for example MSPRT(2.0)", repr(self.rule), "Make one of it first.")
 
     @classmethod
-    def examples(cls) -> Iterator["Patience"]:
-        """The plain leader, and a rule with a memory of its own."""
+    def examples(cls) -> Iterator[Self]:
+        """One with the leader, and ones with other rules."""
         yield cls(3)
         yield cls(2, ProbabilityThreshold(0.6))
         yield cls(2, FixedTime(3))
@@ -88,16 +84,16 @@ class Patience(Rule):
         return Patience(self.count, self.rule.relabel(order))
 
     def init(self, streams: int) -> RuleState:
-        """Two columns (class named last, how often in a row) before those of the inner rule."""
+        """Two columns (the class named last, the length of its run) before those of the inner rule."""
         own = torch.tensor([-1, 0], dtype=torch.int64).expand(streams, 2)
         return torch.cat([own, self.rule.init(streams)], dim=1)
 
     def step(self, state: RuleState, scores: StepScores) -> Step:
-        """`step_with` for scores alone."""
+        """`step_with` without a halting probability."""
         return self.step_with(state, scores, None)
 
     def step_with(self, state: RuleState, scores: StepScores, halting: StepStatistic | None) -> Step:
-        """Lengthen the run where the inner rule names the same class again; a silence ends it."""
+        """Lengthen the run if the inner rule names the same class again; end it if it names none."""
         inner, fired, labels = self.rule.step_with(state[:, 2:], scores, halting)
         run = torch.where(labels == state[:, 0], state[:, 1], 0) + 1
         own = torch.where(fired[:, None], torch.stack([labels, run.long()], dim=1), torch.tensor([-1, 0]).to(labels))

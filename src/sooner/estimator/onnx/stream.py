@@ -191,8 +191,7 @@ class OnnxStream:
 
 def dial_of(rule: Rule) -> Any:
     """The threshold of a rule that has one."""
-    # A threshold rule has one field, whatever its family calls it.
-    return next(iter(vars(rule).values())) if isinstance(rule, ThresholdRule) else None
+    return rule.cutoff if isinstance(rule, ThresholdRule) else None
 
 
 def onnx_package(package: str) -> Any:
