@@ -1,4 +1,4 @@
-"""From the logits of windows to scores, and what can be read off a score vector.
+"""From the logits of windows to scores, and functions of score vectors.
 
 ========== =======================================================================
 symbol     meaning
@@ -41,13 +41,13 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """The record of scores: what a model says about some series. `Scored.of` checks; the constructor trusts.
+    """The record of scores of some series. `Scored.of` checks; the constructor trusts.
 
     Args:
         scores: (series, time, classes), zero beyond each length.
         lengths: (series,).
-        labels: (series,), class indices, where they are known.
-        groups: (series,), the index of each series' group, where groups are known.
+        labels: (series,), class indices, if known.
+        groups: (series,), the index of each series' group, if known.
         halting: (series, time), the model's own halting statistic, if it has one.
     """
 
@@ -71,14 +71,14 @@ class Scored:
         tensor, ends = with_lengths(scores, lengths)
         refuse_empty(tensor, name="scores")
         truths = None if labels is None else as_labels(labels, tensor).cpu().numpy()
-        owners = None if groups is None else as_groups(groups, len(tensor))
-        own = as_halting(halting, tensor, ends)
-        stop = None if own is None else own.detach().cpu().numpy()
-        return cls(tensor.detach().cpu().numpy(), ends.cpu().numpy(), truths, owners, stop)
+        indices = None if groups is None else as_groups(groups, len(tensor))
+        statistic = as_halting(halting, tensor, ends)
+        halts = None if statistic is None else statistic.detach().cpu().numpy()
+        return cls(tensor.detach().cpu().numpy(), ends.cpu().numpy(), truths, indices, halts)
 
     @property
     def truths(self) -> IntArray:
-        """The labels of a record that has them."""
+        """The labels; refused if they are not known."""
         if self.labels is None:
             raise InvalidArgument("labels", "known for every series", "None", "Give one for each series.")
         return self.labels
@@ -113,14 +113,14 @@ class Scored:
 
 
 def m_tandem(logits: ArrayLike, *, log_prior: ArrayLike | None = None) -> Scores:
-    """Scores by the M-TANDEM formula: the evidence of every window's newest observation, added up.
+    """Scores by the M-TANDEM formula: the sum of the evidence of every window's newest observation.
 
-    s(t) = z[1, t] up to t = N+1, then s(t) = s(t-1) + z[t-N, N+1] - z[t-N, N]: what the window that ends now says, minus
-    what it said before its newest observation. At N = 0 there is no shorter window, and s(t) = s(t-1) + z[t, 1].
+    s(t) = z[1, t] up to t = N+1, then s(t) = s(t-1) + z[t-N, N+1] - z[t-N, N]. At N = 0 there is no shorter window, and
+    s(t) = s(t-1) + z[t, 1].
 
-    With `log_prior`, the empty window says log_prior instead of nothing, which turns posteriors into likelihoods: the
-    prior is subtracted once for N >= 1 and at every step for N = 0. Without it, at N = 0 and with imbalanced classes,
-    lambda_kl drifts by t * log(M_k / M_l).
+    With `log_prior`, the logits of an empty window are log_prior instead of 0, which turns posteriors into likelihoods: the prior
+    is subtracted once for N >= 1 and at every step for N = 0. Without it, at N = 0 and with imbalanced classes, lambda_kl drifts
+    by t * log(M_k / M_l).
 
     Args:
         logits: (batch, window, position, classes), T-N windows of N+1 positions.
@@ -135,7 +135,7 @@ def m_tandem(logits: ArrayLike, *, log_prior: ArrayLike | None = None) -> Scores
 
 
 def m_tandem_oblivion(logits: ArrayLike, *, log_prior: ArrayLike | None = None) -> Scores:
-    """Scores by the M-TANDEMwO formula ("with oblivion"): only what the newest full window says.
+    """Scores by the M-TANDEMwO formula ("with oblivion"): the logits of the newest full window.
 
     s(t) = z[1, t] up to t = N+1, then s(t) = z[t-N, N+1]. With `log_prior` it is subtracted once, at every N. Suits short
     series (10 to 20 observations); `m_tandem` suits long ones. At N = T-1 the two are the same.
@@ -149,7 +149,7 @@ def m_tandem_oblivion(logits: ArrayLike, *, log_prior: ArrayLike | None = None) 
 
 
 def tandem_scores(logits: WindowLogits, *, log_prior: Costs | None = None) -> Scores:
-    """`m_tandem` of logits that are known to be fine."""
+    """`m_tandem` without checks."""
     prior = _prior_like(logits, log_prior)
     first = logits[:, 0] - prior
     newest = logits[:, 1:, -1]
@@ -158,7 +158,7 @@ def tandem_scores(logits: WindowLogits, *, log_prior: Costs | None = None) -> Sc
 
 
 def oblivion_scores(logits: WindowLogits, *, log_prior: Costs | None = None) -> Scores:
-    """`m_tandem_oblivion` of logits that are known to be fine."""
+    """`m_tandem_oblivion` without checks."""
     return torch.cat([logits[:, 0], logits[:, 1:, -1]], dim=1) - _prior_like(logits, log_prior)
 
 
@@ -169,16 +169,16 @@ def m_tandem_step(
 
     Args:
         scores: the scores so far.
-        now: what the oldest window says after the newest observation, z[max(t-N, 1), min(t, N+1)].
-        before: what that window said before it, z[t-N, N]; for N = 0 the log prior, or zeros without one.
-        young: True for series with t <= N+1, whose first window is still being read.
+        now: logits of the oldest window after the newest observation, z[max(t-N, 1), min(t, N+1)].
+        before: logits of that window before it, z[t-N, N]; for N = 0 the log prior, or zeros without one.
+        young: True for series with t <= N+1, whose first window is not yet complete.
         log_prior: (classes,).
     """
     return torch.where(young[:, None], now - _prior_like(now, log_prior), scores + now - before)
 
 
 def margin(scores: ArrayLike) -> Float[Tensor, "*leading"]:
-    """How far the leading class is ahead of the next one: the largest minus the second largest score.
+    """The largest minus the second largest score.
 
     >>> margin(torch.tensor([[4.0, 1.0, 3.5]]))
     tensor([0.5000])
@@ -189,8 +189,8 @@ def margin(scores: ArrayLike) -> Float[Tensor, "*leading"]:
 def log_odds(scores: ArrayLike) -> Float[Tensor, "*leading"]:
     """The log-odds of the leading class against all others together: s_1st - logsumexp(rest).
 
-    With scores that include the log prior this is log(p / (1-p)), p being the leader's posterior. It is computed without
-    1 - p, so it goes on growing where the posterior has long been rounded to 1.
+    With scores that include the log prior this is log(p / (1-p)) for the leader's posterior p, computed without 1 - p: it
+    is exact where p is rounded to 1.
 
     >>> log_odds(torch.tensor([[2.0, 0.0, 0.0]]))
     tensor([1.3069])
@@ -211,18 +211,18 @@ def log_odds_against(scores: ArrayLike) -> Float[Tensor, "*leading classes"]:
 
 
 def leader_margin(scores: Float[Tensor, "*leading classes"]) -> Float[Tensor, "*leading"]:
-    """`margin` of scores that are known to be fine."""
+    """`margin` without checks."""
     best = widened(scores).topk(2, dim=-1).values
     return best[..., 0] - best[..., 1]
 
 
 def widened(scores: Tensor) -> Tensor:
-    """Scores in bfloat16 as float32, so that a live series is decided as a stored one, which NumPy holds."""
+    """Scores in bfloat16 as float32, as NumPy stores them: live and stored series have the same decisions."""
     return scores.float() if scores.dtype == torch.bfloat16 else scores
 
 
 def leader_log_odds(scores: Float[Tensor, "*leading classes"]) -> Float[Tensor, "*leading"]:
-    """`log_odds` of scores that are known to be fine."""
+    """`log_odds` without checks."""
     scores = widened(scores)
     best, leader = scores.max(dim=-1, keepdim=True)
     return best[..., 0] - scores.scatter(-1, leader, -torch.inf).logsumexp(dim=-1)
@@ -240,7 +240,7 @@ def class_log_odds_against(scores: Float[Tensor, "*leading classes"]) -> Float[T
 
 
 def ratio_matrix(scores: ArrayLike) -> Float[Tensor, "*leading classes classes"]:
-    """The K x K view for people who want to look at it: entry [k, l] is lambda_kl = s_k - s_l.
+    """The K x K matrix of log-likelihood ratios: entry [k, l] is lambda_kl = s_k - s_l.
 
     >>> ratio_matrix(torch.tensor([3.0, 1.0]))
     tensor([[ 0.,  2.],
@@ -253,12 +253,11 @@ def ratio_matrix(scores: ArrayLike) -> Float[Tensor, "*leading classes classes"]
 def _vectors(scores: ArrayLike) -> Tensor:
     tensor = as_real_tensor(scores, name="scores")
     if tensor.ndim == 0 or tensor.shape[-1] < 2:
-        raise InvalidArgument(
-            "scores",
+        expected, remedy = (
             "of shape (..., classes) with at least 2 classes",
-            f"shape {tuple(tensor.shape)}",
             "With one class there is nothing to compare.",
         )
+        raise InvalidArgument("scores", expected, f"shape {tuple(tensor.shape)}", remedy)
     return tensor if tensor.is_floating_point() else tensor.double()
 
 
@@ -268,19 +267,16 @@ def _prior_like(logits: Tensor, log_prior: Costs | None) -> Costs:
 
 
 def _as_log_prior(log_prior: ArrayLike | None, logits: Tensor) -> Costs | None:
-    classes = logits.shape[-1]
     if log_prior is None:
         return None
     tensor = as_real_tensor(log_prior, name="log_prior").to(logits)
-    if tensor.shape != (classes,):
-        raise InvalidArgument(
-            "log_prior",
-            f"of shape (classes,) = ({classes},)",
-            f"shape {tuple(tensor.shape)}",
+    if tensor.shape != logits.shape[-1:]:
+        expected, remedy = (
+            f"of shape (classes,) = ({logits.shape[-1]},)",
             "Give the log of one prior probability for each class.",
         )
+        raise InvalidArgument("log_prior", expected, f"shape {tuple(tensor.shape)}", remedy)
     if not bool(torch.isfinite(tensor).all()):
-        raise InvalidArgument(
-            "log_prior", "finite", tensor.tolist(), "A class with prior 0 cannot be corrected for: leave it out."
-        )
+        remedy = "A class with prior 0 cannot be corrected for: leave it out."
+        raise InvalidArgument("log_prior", "finite", tensor.tolist(), remedy)
     return tensor

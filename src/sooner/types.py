@@ -1,16 +1,16 @@
-"""The axes, the tensors and the records that everything else passes around.
+"""Axes, shapes of tensors, and records that all rooms share.
 
 ======== ==========================================================================
 axis     meaning
 ======== ==========================================================================
 batch    series
-time     observations, counted from 1 in everything a person reads
+time     observations, counted from 1 in documents and results
 classes  the K classes, 0..K-1
 window   starts of windows of N+1 consecutive observations
 position 1..N+1 inside a window
 ======== ==========================================================================
 
-A public function takes `ArrayLike` and checks it (`sooner.inputs`); from there on the exact aliases below hold.
+A public function takes `ArrayLike` and checks it (`sooner.inputs`); inner functions take the exact shapes below.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ ArrayLike: TypeAlias = Tensor | npt.ArrayLike
 Scores = Float[Tensor, "batch time classes"]
 """s_k(t): log-likelihood of each class given the first t observations, up to a term shared by all classes."""
 StepScores = Float[Tensor, "batch classes"]
-"""The scores of one moment, one row a live series."""
+"""The scores at one time, one row for each live series."""
 WindowLogits = Float[Tensor, "batch window position classes"]
 """z[w, j]: class logits after position j of the window that starts at w."""
 Labels = Int[Tensor, " batch"]
@@ -39,17 +39,17 @@ CostMatrix = Float[Tensor, "classes classes"]
 Scalar = Float[Tensor, ""]
 
 Observations = Shaped[Tensor, "batch time *features"]
-"""x(t): what arrives; one observation is a vector of channels, an image, or whatever the model's encoder reads."""
+"""x(t); one observation is a vector of channels, an image, or any other input of the model's encoder."""
 StepObservations = Shaped[Tensor, "streams *features"]
 LiveState: TypeAlias = tuple[Tensor, ...]
-"""What a model remembers of each live series: tensors whose first axis is the stream, so rows can be added and dropped."""
+"""The state of a model for live series: tensors whose first axis is the stream, so rows can be added and dropped."""
 Statistic = Float[Tensor, "batch time"]
 """A number for each time, for example a model's own halting probability."""
 StepStatistic = Float[Tensor, " batch"]
 StepLabels = Int[Tensor, " batch"]
 StepFlags = Bool[Tensor, " batch"]
 RuleState = Shaped[Tensor, "batch memory"]
-"""What a rule remembers of each live series: one row a series, so rows can be added, dropped and saved."""
+"""The state of a rule for live series: one row for each, so rows can be added, dropped and saved."""
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -58,11 +58,11 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Windows:
-    """What a model says about a batch of series: class logits for each window start and position.
+    """Class logits of a batch of series for each window start and position.
 
     A model of order N reads every window of N+1 consecutive observations from a fresh state; one with full memory reads one
-    window as long as the series. A batch of T <= N observations is one window of T positions. `halting` is a model's own
-    stopping statistic at each time, where it has one (EARLIEST's halting probability).
+    window as long as the series. A batch of T <= N observations is one window of T positions. `halting` is the model's own
+    halting probability at each time, if it has one (EARLIEST).
     """
 
     logits: WindowLogits
@@ -71,7 +71,7 @@ class Windows:
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """What a rule said about each series of a batch.
+    """The decision on each series of a batch.
 
     `labels` are the decided classes, `times` the number of observations read (from 1), and `crossed` is False where the
     rule never fired and the end of the series forced the leader.
@@ -90,13 +90,12 @@ class Decisions:
 
 @dataclass(frozen=True, eq=False)
 class SATCurve:
-    """Every reachable trade of speed against accuracy, exact.
+    """The exact speed-accuracy curve of a rule, at all thresholds.
 
-    Point j is what the rule gives at `thresholds[j]`, and at every threshold above `thresholds[j - 1]` up to it:
-    its balanced error as a fraction, its mean time, the share of decisions that the horizon forced, and the plain share of
-    wrong decisions and the mean share of a series that was read, t / T (`error_rates` and `earliness`, for costs).
-    `thresholds` ascend (the last is infinite: always wait for the end) and `mean_times` never decrease.
-    `absent` names the classes without a single series: they are left out of the balanced error.
+    Point j belongs to the thresholds above `thresholds[j - 1]` up to `thresholds[j]`. `errors` are balanced errors as fractions,
+    `forced` the shares of forced decisions, `error_rates` the plain shares of wrong decisions, and `earliness` the mean shares of
+    a series that were read, t / T. `thresholds` ascend (the last is infinite: always wait for the end), and `mean_times` never
+    decrease. `absent` are the classes without a series: they are left out of the balanced error.
     """
 
     thresholds: FloatArray
@@ -114,10 +113,7 @@ class SATCurve:
         return isinstance(other, SATCurve) and _same(self, other)
 
     def error_at(self, mean_time: npt.ArrayLike) -> Any:
-        """Balanced error at a mean time: linear between neighbouring points, NaN before the first one.
-
-        Beyond the last point it stays what it is there: nobody can wait longer than the end.
-        """
+        """Balanced error at a mean time: linear between neighbouring points, NaN before the first, constant after the last."""
         errors = np.interp(np.asarray(mean_time, dtype=np.float64), self.mean_times, self.errors, left=np.nan)
         return errors if np.ndim(mean_time) else float(errors)
 
@@ -133,5 +129,5 @@ class SATCurve:
         return axes
 
 
-def _same(one: object, other: object) -> bool:
-    return all(np.array_equal(value, getattr(other, name)) for name, value in vars(one).items())
+def _same(left: object, right: object) -> bool:
+    return all(np.array_equal(value, getattr(right, name)) for name, value in vars(left).items())
