@@ -327,7 +327,7 @@ def test_a_file_without_features_is_refused(tmp_path, content, got):
         ),
         (
             lambda: ResidualNetwork.small((28,)),
-            "`features` must be (height, width) or (channels, height, width), got (28,). A residual network reads images.",
+            "`features` must be (height, width) or (channels, height, width), got (28,). It reads images.",
         ),
         (
             lambda: ResidualNetwork.small((8, 8), width=10),

@@ -8,7 +8,7 @@ from sooner.errors import InvalidArgument, UnknownName
 from sooner.models.image.pooling import Pooling
 
 EXAMPLES = [model.eval() for model in Pooling.examples()]
-NAMES = [f"{type(model.how).__name__} of {type(model.stem).__name__}" for model in EXAMPLES]
+NAMES = [f"{type(model.stem).__name__} of {len(model.features)} axes" for model in EXAMPLES]
 every_example = pytest.mark.parametrize("model", EXAMPLES, ids=NAMES)
 
 
@@ -81,15 +81,13 @@ def test_batch_norm_does_not_see_padding():
     torch.testing.assert_close(*statistics, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("accumulate", ["max", "sum"])
-def test_counting_the_commonest_level_gives_what_looking_up_every_pixel_gives(accumulate):
-    model = Pooling((6, 6), 3, stem="embedding", accumulate=accumulate, channels=4, widths=(8,))
+def test_counting_the_commonest_level_gives_what_looking_up_every_pixel_gives():
+    model = Pooling((6, 6), 3, stem="embedding", channels=4, widths=(8,))
     frames = seldom()[:, :, None]
     maps = model.stem(frames.flatten(0, 1)).unflatten(0, (3, 8))
-    expected = torch.stack([maps[:, :5], maps[:, [5, 6, 7, 7, 7]]], dim=1)
-    expected = expected.amax(dim=2) if accumulate == "max" else torch.stack([maps[:, :5].sum(1), maps[:, 5:].sum(1)], 1)
+    expected = torch.stack([maps[:, :5].amax(dim=1), maps[:, 5:].amax(dim=1)], dim=1)
     segments = torch.tensor([0, 0, 0, 0, 0, 1, 1, 1]).expand(3, -1)
-    torch.testing.assert_close(model.stem.accumulate(frames, segments, 2), expected)
+    torch.testing.assert_close(model.stem.maxima(frames, segments, 2), expected)
 
 
 @pytest.mark.parametrize("stem", ["embedding", "convolution"])
@@ -100,9 +98,9 @@ def test_eight_bit_frames_say_what_scaled_ones_say(stem):
 
 
 def test_the_gradient_reaches_the_levels_that_were_seen_and_no_other():
-    model = Pooling((6, 6), 3, stem="embedding", accumulate="sum", channels=4, widths=(8,))
-    frames = seldom()
-    model.logits_at(frames, [3, 8]).logsumexp(dim=-1).sum().backward()
+    model = Pooling((6, 6), 3, stem="embedding", channels=4, widths=(8,))
+    frames = seldom().flatten(0, 1)[:, None]  # one frame in each series: the maximum hides none
+    model.logits_at(frames, [1]).logsumexp(dim=-1).sum().backward()
     reached = model.stem.table.grad.abs().sum(dim=1) > 0
     assert reached.nonzero()[:, 0].tolist() == frames.unique().tolist()
 
@@ -162,7 +160,7 @@ def test_it_learns_from_many_views_what_one_does_not_show():
         ),
         (
             lambda: EXAMPLES[0].logits_at(torch.zeros(2, 3, 6, 6), torch.ones(3, 1).long()),
-            "`times` must be of shape (batch, moments) = (2, ...), got shape (3, 1). Give at least one time for each series.",
+            "`times` must be of shape (batch, times) = (2, ...), got shape (3, 1). Give at least one time for each series.",
         ),
         (
             lambda: EXAMPLES[0].logits_at(torch.zeros(2, 3, 6, 6), [1.5]),
@@ -176,8 +174,6 @@ def test_bad_input_gets_a_sentence(call, message):
     assert str(caught.value).startswith(message)
 
 
-def test_unknown_names_are_answered_with_the_nearest():
-    with pytest.raises(UnknownName, match="Did you mean 'max'"):
-        Pooling((6, 6), 3, accumulate="maxi")
+def test_an_unknown_stem_is_answered_with_the_nearest():
     with pytest.raises(UnknownName, match="Did you mean 'embedding'"):
         Pooling((6, 6), 3, stem="embed")

@@ -1,15 +1,16 @@
-"""What a model is: observations in, scores out, in batch or live, with the same numbers.
+"""A model turns observations into scores, in batch or live, with the same numbers.
 
-A model reads windows of N+1 observations (`order` N; None is full memory, one window as long as the series). Its `forward`
-gives the logits of all windows; a formula of `sooner.scores` turns them into scores. Live, `init` and `step` keep a state of
-bounded size for each series and give the newest scores after each observation.
+A model reads windows of N+1 observations (`order` N; None is full memory, one window as long as the series). `forward` returns
+the logits of all windows; a formula of `sooner.scores` turns them into scores. Live, `init` and `step` keep a state of bounded
+size for each series and return the newest scores after each observation.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Self
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from sooner.errors import InvalidArgument, UnknownName
@@ -30,13 +31,11 @@ from sooner.types import (
     Windows,
 )
 
-M = TypeVar("M", bound="Model")
-
 FORMULAS = {"m_tandem": tandem_scores, "m_tandem_oblivion": oblivion_scores}
 
 
 class LiveStep(NamedTuple):
-    """What one observation did: the new state, the newest scores, and the model's own stopping statistic if it has one."""
+    """The result of one observation: the new state, the newest scores, and the halting probability if the model has one."""
 
     state: LiveState
     scores: StepScores
@@ -87,7 +86,7 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, observations: Observations, lengths: Lengths | None = None) -> Windows:
-        """The logits of every window. What lies beyond a series' own length changes nothing within it."""
+        """The logits of every window; padding has no effect on those of the series."""
 
     @abstractmethod
     def init(self, streams: int) -> LiveState:
@@ -95,21 +94,21 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def step(self, state: LiveState, observation: ArrayLike) -> LiveStep:
-        """Take one observation of each live series in. Rows are independent of each other."""
+        """Read one observation of each live series. Rows are independent of each other."""
 
     @classmethod
     @abstractmethod
-    def examples(cls: type[M]) -> Iterator[M]:
+    def examples(cls) -> Iterator[Self]:
         """A few small instances on which the laws of `sooner.checks` are tried."""
 
     def scores(self, observations: ArrayLike, lengths: ArrayLike | None = None) -> Scores:
-        """The scores after each observation, from (batch, time, *features); without a gradient wrap it in `torch.no_grad`."""
+        """The scores after each observation, from (batch, time, *features); `torch.no_grad` saves the gradient."""
         return self.scores_and_halting(observations, lengths)[0]
 
     def scores_and_halting(
         self, observations: ArrayLike, lengths: ArrayLike | None = None
     ) -> tuple[Scores, Statistic | None]:
-        """The same with the model's own halting probability at each time, None where it has none."""
+        """The scores, and the model's own halting probability at each time, None if it has none."""
         windows = self(*self.admit(observations, lengths))
         return FORMULAS[self.formula](windows.logits, log_prior=self.log_prior), windows.halting
 
@@ -118,13 +117,13 @@ class Model(nn.Module, ABC):
         tensor = as_tensor(observations, name="observations")
         self.check_observations(tensor, leading=2)
         refuse_empty(tensor, name="observations")
-        if tensor.shape[1] == 0:
+        time = tensor.shape[1]
+        if time == 0:
             raise InvalidArgument("observations", "at least 1 in each series", "none", "Drop empty series.")
-        ends = None if lengths is None else as_lengths(lengths, tensor, time=tensor.shape[1])
+        ends = as_lengths(lengths, tensor, time=time)
         if tensor.is_floating_point():
-            live = running(as_lengths(ends, tensor, time=tensor.shape[1]), tensor.shape[1])
-            tensor = without_padding(tensor.flatten(2), live, name="observations").view(tensor.shape)
-        return tensor, ends
+            tensor = without_padding(tensor.flatten(2), running(ends, time), name="observations").view(tensor.shape)
+        return tensor, None if lengths is None else ends
 
     def admit_step(self, state: LiveState, observation: ArrayLike) -> StepObservations:
         """The door for one observation of each live series."""
@@ -139,37 +138,43 @@ class Model(nn.Module, ABC):
         return tensor
 
     def training_windows(self, observations: Observations, lengths: Lengths | None) -> tuple[Windows, Lengths | None]:
-        """What training looks at, and the lengths that hold there: `forward`, unless the model is trained at a part of it."""
+        """The windows of a training step, and their lengths: those of `forward`, or a sample of them."""
         return self(observations, lengths), lengths
 
     def own_loss(self, observations: Observations, labels: Labels, lengths: Lengths | None) -> Scalar | None:
-        """The loss of a model that brings one of its own; None for those that are trained by losses on scores and windows."""
+        """The loss of a model that has one of its own; None for those that are trained by losses on scores and windows."""
         del observations, labels, lengths
         return None
 
     def set_progress(self, share: float) -> None:
-        """Hear before each training step how far the training is: 0 before the first step, 1 before the last one.
+        """The training loop calls this before each step, from 0 at the first step to 1 at the last; most models do nothing.
 
-        A function of the step and the number of steps alone, so a resumed run and every worker hear the same. Models whose
-        training does not change in its course do nothing.
+        The share depends only on the step and the number of steps, so it is the same in a resumed run and in every worker.
         """
         del share
 
     def unreached_parameters(self) -> tuple[str, ...]:
-        """Names of parameters that neither logits nor the model's own statistic depend on, for a reason; usually none."""
+        """Names of parameters that have no effect on logits and halting probabilities, for a reason; usually none."""
         return ()
 
     def bytes_per_stream(self) -> int:
-        """The memory that one live series takes."""
-        return sum(part.element_size() * part[0].numel() for part in self.init(1))
+        """The size of the state of one live series."""
+        return sum(tensor.element_size() * tensor[0].numel() for tensor in self.init(1))
 
     def check_observations(self, observations: Tensor, *, leading: int) -> None:
-        """Refuse observations of another shape than the model reads; `leading` axes come before those of a single one."""
+        """Refuse observations of another shape than the model reads, after `leading` axes."""
         if observations.ndim < leading or observations.shape[leading:] != self.features:
             axes = ("batch, time" if leading == 2 else "streams") + "".join(f", {size}" for size in self.features)
-            raise InvalidArgument(
-                "observations",
-                f"of shape ({axes})",
-                f"shape {tuple(observations.shape)}",
-                "That is what the model reads.",
-            )
+            got = f"shape {tuple(observations.shape)}"
+            raise InvalidArgument("observations", f"of shape ({axes})", got, "That is what the model reads.")
+
+
+def of_each_observation(
+    function: Callable[[Tensor], Tensor], observations: Observations, lengths: Lengths | None
+) -> Float[Tensor, "batch time width"]:
+    """The function of each single observation; zero beyond each length, where batch norm must not see the padding."""
+    if lengths is None:
+        return function(observations.flatten(0, 1)).unflatten(0, observations.shape[:2])  # type: ignore[no-any-return]
+    live = running(lengths, observations.shape[1])
+    rows = function(observations[live])
+    return rows.new_zeros(*live.shape, rows.shape[1]).masked_scatter(live[..., None], rows)

@@ -1,13 +1,10 @@
-"""Backbones: published image networks that turn one frame into a vector, for features that are computed once and stored.
-
-A backbone is any module from normalised images (rows, 3, height, width) to vectors (rows, width). `backbone_from_file` makes
-one from a file: the published weights of a ResNet-50, or a network that was exported whole.
-"""
+"""Backbones: published image networks, modules from normalised images (rows, 3, height, width) to vectors (rows, width)."""
 
 import os
 import warnings
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +17,7 @@ from sooner.errors import InvalidArgument
 _STAGES = {"layer1": (64, 3), "layer2": (128, 4), "layer3": (256, 6), "layer4": (512, 3)}  # narrow width, blocks
 _EXPANSION = 4
 _HEAD = ("fc.weight", "fc.bias")
-_COUNTER = "num_batches_tracked"  # absent from older files, and of no use to a network that is not trained
+_COUNTER = "num_batches_tracked"  # absent from older files, and only used in training
 _FORM = "a file of ResNet-50 weights with torchvision's names, or a torch.export or TorchScript file"
 
 
@@ -29,8 +26,8 @@ class Bottleneck(nn.Module):
 
     Args:
         entering: channels of x.
-        narrow: channels in the middle; a quarter of those that leave.
-        stride: of the 3x3 and of the shortcut.
+        narrow: channels in the middle; a quarter of the output's.
+        stride: stride of the 3x3 and of the shortcut.
     """
 
     def __init__(self, entering: int, narrow: int, *, stride: int) -> None:
@@ -89,7 +86,7 @@ class ResNet50(nn.Module):
 
 
 class Exported(nn.Module):
-    """A network loaded as a whole from a file; it keeps the mode in which it was saved, and is not trained."""
+    """A network that was exported whole; it keeps the mode in which it was saved, and is not trained."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -97,7 +94,7 @@ class Exported(nn.Module):
         self.training = False
 
     def train(self, mode: bool = True) -> "Exported":  # noqa: ARG002  (a program has no modes)
-        """Leave everything as it is."""
+        """Does nothing."""
         return self
 
     def forward(self, images: Tensor) -> Tensor:
@@ -135,19 +132,18 @@ def _members(file: Path) -> list[str]:
 
 
 def _weights(file: Path) -> Mapping[str, Tensor]:
+    remedy = "Of your own network save the state_dict(), or export it with torch.export.save."
     try:
         if file.suffix == ".safetensors":
             from safetensors.torch import load_file
 
             return load_file(file)
         content: Any = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:  # whatever a file that is none of ours provokes in the reader
-        remedy = "Of your own network save the state_dict(), or export it with torch.export.save."
+    except Exception as error:  # any exception: the file can be of any type
         got = f"{file.name!r}, from which no weights can be read ({type(error).__name__})"
         raise InvalidArgument("backbone", _FORM, got, remedy) from None
     content = content.get("state_dict", content) if isinstance(content, Mapping) else content
     if not isinstance(content, Mapping) or not all(isinstance(value, Tensor) for value in content.values()):
-        remedy = "Of your own network save the state_dict(), or export it with torch.export.save."
         raise InvalidArgument("backbone", _FORM, f"{file.name!r} with a {type(content).__name__}", remedy)
     return content
 
@@ -163,18 +159,24 @@ def _fitting(given: Mapping[str, Tensor], wanted: Mapping[str, Tensor], name: st
         key = misshapen[0]
         faults.append(f"has {key} of shape {tuple(given[key].shape)} instead of {tuple(wanted[key].shape)}")
     if faults:
-        got = f"{name!r}, which {' and '.join(faults)}"
-        remedy = "Export another network whole, with torch.export.save."
+        got, remedy = f"{name!r}, which {' and '.join(faults)}", "Export another network whole, with torch.export.save."
         raise InvalidArgument("backbone", "the weights of a ResNet-50 with torchvision's names", got, remedy)
     return {key: value for key, value in given.items() if key in wanted}
 
 
-def _program(file: Path) -> nn.Module:
+def _loaded(load: Callable[[Path], Any], file: Path, remedy: str) -> Any:
     try:
-        program = torch.export.load(file)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript, but such files exist
+            return load(file)
     except Exception as error:
-        remedy = "Export it again with this version of torch."
-        raise InvalidArgument("backbone", _FORM, f"{file.name!r} ({_in_a_line(error)})", remedy) from None
+        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = reason if len(reason) <= 100 else f"{reason[:97]}..."
+        raise InvalidArgument("backbone", _FORM, f"{file.name!r} ({reason})", remedy) from None
+
+
+def _program(file: Path) -> nn.Module:
+    program = _loaded(torch.export.load, file, "Export it again with this version of torch.")
     shape = _input_shape(program)
     if len(shape) != 4 or isinstance(shape[0], int):
         sizes = ", ".join(str(size) if isinstance(size, int) else "any" for size in shape)
@@ -192,22 +194,9 @@ def _input_shape(program: torch.export.ExportedProgram) -> tuple[Any, ...]:
 
 
 def _script(file: Path) -> nn.Module:
-    try:
-        with warnings.catch_warnings():
-            # torch prefers torch.export by now; files of the older kind are still about.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            network = torch.jit.load(file, map_location="cpu")
-    except Exception as error:
-        remedy = "Export it with torch.export.save."
-        raise InvalidArgument("backbone", _FORM, f"{file.name!r} ({_in_a_line(error)})", remedy) from None
+    network = _loaded(partial(torch.jit.load, map_location="cpu"), file, "Export it with torch.export.save.")
     return Exported(network.eval()).requires_grad_(False)
 
 
-def _some(keys: Iterable[str]) -> str:
-    names = list(keys)
+def _some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-def _in_a_line(error: BaseException) -> str:
-    said = " ".join(str(error).split()) or type(error).__name__
-    return said if len(said) <= 100 else f"{said[:97]}..."

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from sooner.errors import UnknownName
+from sooner.errors import InvalidArgument, UnknownName
 from sooner.inputs import as_whole
 
 READERS = ("strided", "pooled")
@@ -46,6 +46,15 @@ def halved(size: int, times: int) -> int:
     >>> halved(28, 3)
     4
     """
-    for _ in range(times):
-        size = -(-size // 2)
-    return size
+    return -(-size >> times)
+
+
+def image_shape(features: tuple[int, ...]) -> tuple[int, ...]:
+    """(channels, height, width) of an image of shape (height, width) or (channels, height, width).
+
+    >>> image_shape((28, 28))
+    (1, 28, 28)
+    """
+    if len(features) not in (2, 3):
+        raise InvalidArgument("features", "(height, width) or (channels, height, width)", features, "It reads images.")
+    return (1, *features)[-3:]

@@ -6,7 +6,7 @@ An encoder inside of a model is trained with it, end to end. The paper trains th
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.inputs import as_whole
-from sooner.models.image.convolutions import convolutions, halved, stage_widths
-from sooner.models.image.maps import ACCUMULATIONS, VALUES, Embedding, as_bytes
+from sooner.models.image.convolutions import convolutions, halved, image_shape, stage_widths
+from sooner.models.image.maps import VALUES, Embedding, as_bytes, as_floats
 
 ObservationRows = Shaped[Tensor, "rows *features"]
 """Single observations, of any series and time."""
@@ -24,14 +24,7 @@ Encoded = Float[Tensor, "rows width"]
 
 
 class Encoder(nn.Module, ABC):
-    """A map from observations (rows, *features) to vectors (rows, width).
-
-    Pass only observations, not padding, so that batch norm does not see it.
-
-    Args:
-        features: the shape of one observation.
-        width: the length of its vector.
-    """
+    """A map from observations of shape `features` to vectors of length `width`, without padding because of batch norm."""
 
     def __init__(self, features: tuple[int, ...], width: int) -> None:
         super().__init__()
@@ -40,21 +33,18 @@ class Encoder(nn.Module, ABC):
 
     @abstractmethod
     def encode(self, rows: Tensor) -> Encoded:
-        """The vectors of rows of the right shape, as `read` gives them."""
+        """The vectors of rows, as `read` returns them."""
 
     def forward(self, rows: ObservationRows) -> Encoded:
         """The vector of each row."""
         if rows.ndim < 1 or rows.shape[1:] != self.features:
-            axes = "".join(f", {size}" for size in self.features)
-            raise InvalidArgument(
-                "rows", f"of shape (rows{axes})", f"shape {tuple(rows.shape)}", "That is what the encoder reads."
-            )
+            expected = f"of shape (rows{''.join(f', {size}' for size in self.features)})"
+            raise InvalidArgument("rows", expected, f"shape {tuple(rows.shape)}", "That is what the encoder reads.")
         return self.encode(self.read(rows))
 
     def read(self, rows: Tensor) -> Tensor:
         """The rows in the dtype of the parameters; 8-bit pixels as x/127.5 - 1."""
-        dtype = next((parameter.dtype for parameter in self.parameters()), torch.get_default_dtype())
-        return rows.to(dtype) / 127.5 - 1 if rows.dtype == torch.uint8 else rows.to(dtype)
+        return as_floats(rows, next((value.dtype for value in self.parameters()), torch.get_default_dtype()))
 
 
 class Identity(Encoder):
@@ -67,12 +57,11 @@ class Identity(Encoder):
     def __init__(self, features: tuple[int, ...], width: int | None = None) -> None:
         super().__init__(features, math.prod(features))
         if width not in (None, self.width):
-            raise InvalidArgument(
-                "width", f"{self.width}, that of one observation", width, "The identity changes nothing."
-            )
+            expected = f"{self.width}, that of one observation"
+            raise InvalidArgument("width", expected, width, "The identity changes nothing.")
 
     def encode(self, rows: Tensor) -> Encoded:
-        """The rows as they are, flat."""
+        """The flat rows."""
         return rows.reshape(len(rows), self.width)
 
 
@@ -99,13 +88,7 @@ class Dense(Encoder):
 
 
 class ResidualBlock(nn.Module):
-    """ReLU(shortcut(x) + BN(conv(ReLU(BN(conv(x)))))), both convolutions 3x3 and without bias.
-
-    Args:
-        entering, leaving: channels.
-        stride: of the first convolution.
-        shortcut: brings x to the block's own shape.
-    """
+    """ReLU(shortcut(x) + BN(conv(ReLU(BN(conv(x)))))), both convolutions 3x3 and without bias, the stride in the first."""
 
     def __init__(self, entering: int, leaving: int, *, stride: int, shortcut: nn.Module) -> None:
         super().__init__()
@@ -136,22 +119,19 @@ class ResidualNetwork(Encoder):
     """
 
     def __init__(self, features: tuple[int, ...], *, blocks: tuple[int, ...], widths: tuple[int, ...]) -> None:
-        if len(features) not in (2, 3):
-            remedy = "A residual network reads images."
-            raise InvalidArgument("features", "(height, width) or (channels, height, width)", features, remedy)
+        image = image_shape(features)
         if not widths or len(blocks) != len(widths):
-            raise InvalidArgument(
-                "blocks",
+            expected, remedy = (
                 f"one number for each of the {len(widths)} widths",
-                blocks,
                 "Each stage has its blocks and its width.",
             )
+            raise InvalidArgument("blocks", expected, blocks, remedy)
         super().__init__(features, widths[-1])
-        self.channels = 1 if len(features) == 2 else self.features[0]
+        self.image = image
         stages = nn.Sequential()
         for stage, (depth, leaving) in enumerate(zip(blocks, widths, strict=True)):
             stages.append(_stage(widths[max(stage - 1, 0)], leaving, depth=depth, stride=2 if stage else 1))
-        stem = nn.Conv2d(self.channels, widths[0], 3, padding=1, bias=False)
+        stem = nn.Conv2d(image[0], widths[0], 3, padding=1, bias=False)
         self.layers = nn.Sequential(stem, nn.BatchNorm2d(widths[0]), nn.ReLU(), stages)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
@@ -172,8 +152,7 @@ class ResidualNetwork(Encoder):
 
     def encode(self, rows: Tensor) -> Encoded:
         """The mean over the pixels of the last stage."""
-        images = rows.reshape(len(rows), self.channels, *self.features[-2:])
-        return self.layers(images).mean(dim=(2, 3))  # type: ignore[no-any-return]
+        return self.layers(rows.reshape(len(rows), *self.image)).mean(dim=(2, 3))  # type: ignore[no-any-return]
 
 
 class ConvolutionEncoder(Encoder):
@@ -192,14 +171,11 @@ class ConvolutionEncoder(Encoder):
 
     def __init__(self, features: tuple[int, ...], width: int = 128, *, table: int = 0, reader: str = "strided") -> None:
         super().__init__(features, width)
-        if len(self.features) not in (2, 3):
-            expected = "(height, width) or (channels, height, width)"
-            raise InvalidArgument("features", expected, self.features, "It reads images.")
+        self.image = image_shape(self.features)
         if self.width % 8:
             raise InvalidArgument("width", "a multiple of 8", width, "The stages take shares of it.")
-        self.image = (1, *self.features)[-3:]
         as_whole(table, name="table", low=0, remedy="It counts channels; 0 reads pixels as they are.")
-        self.stem = Embedding(self.image[0], table, ACCUMULATIONS["max"]) if table else nn.Identity()
+        self.stem = Embedding(self.image[0], table) if table else nn.Identity()
         widths = stage_widths(self.width, reader)
         pixels = halved(self.image[1], len(widths)) * halved(self.image[2], len(widths))
         self.layers = convolutions(self.image[0] * (table or 1), widths, reader)
@@ -212,16 +188,16 @@ class ConvolutionEncoder(Encoder):
 
 
 class TokenEncoder(Encoder):
-    """For sparse frames: the sum of a learned vector per (place, level) over the shown pixels, then two layers with norm.
+    """For sparse frames: the sum of a learned vector per (pixel, level) over the shown pixels, then two layers with norm.
 
-    A pixel that is not shown has the background's value. A layer on pixels reads the background with the same weights as the
-    ink, and loses the few shown values in it; here the background is no token at all, and costs nothing.
+    A layer on all pixels would read the background with the same weights as the few shown values, and lose them; here the
+    background has no token, and costs nothing.
 
     Args:
-        features: the shape of a frame of 8-bit values, read as they are or as x/127.5 - 1.
+        features: the shape of a frame of 8-bit values, unchanged or as x/127.5 - 1.
         width: the length of the vector.
         background: the value, in 0..255, of a pixel that is not shown.
-        levels: number of levels into which the values are cut; each place has a vector for each level.
+        levels: number of levels of the values; each pixel has a vector for each level.
         hidden: the length of the summed vectors, and the width of the layer in between.
 
     >>> TokenEncoder((28, 28), 128)(torch.full((5, 28, 28), 255, dtype=torch.uint8)).shape
@@ -241,34 +217,26 @@ class TokenEncoder(Encoder):
         hidden = as_whole(hidden, name="hidden", low=1, remedy="It is the length of a token's vector.")
         self.tokens = nn.EmbeddingBag(math.prod(self.features) * self.levels, hidden, mode="sum")
         nn.init.normal_(self.tokens.weight, std=0.02)  # 0.1 and 1 learn more slowly
-        # The norms take the constant part away, so no layer has a bias.
-        self.layers = nn.Sequential(
-            nn.BatchNorm1d(hidden),
-            nn.ReLU(),
-            nn.Linear(hidden, hidden, bias=False),
-            nn.BatchNorm1d(hidden),
-            nn.ReLU(),
-            nn.Linear(hidden, self.width, bias=False),
-            nn.BatchNorm1d(self.width),
-            nn.ReLU(),
-        )
+        # Batch norm removes a constant, so no layer has a bias.
+        self.layers = nn.Sequential(nn.BatchNorm1d(hidden), nn.ReLU())
+        for leaving in (hidden, self.width):
+            self.layers.extend([nn.Linear(hidden, leaving, bias=False), nn.BatchNorm1d(leaving), nn.ReLU()])
 
-    def read(self, rows: Tensor) -> UInt8[Tensor, "rows places"]:
+    def read(self, rows: Tensor) -> UInt8[Tensor, "rows pixels"]:
         """The 8-bit values of each frame, flat."""
         return as_bytes(rows).reshape(len(rows), math.prod(self.features))
 
     def encode(self, rows: Tensor) -> Encoded:
         """The vectors of the frames; one without a shown pixel has a sum of zero."""
-        frame, place = (rows != self.background).nonzero(as_tuple=True)
-        level = rows[frame, place].long() * self.levels // VALUES
-        # The tokens of a frame lie together: each bag begins where those of the frame before end.
+        frame, pixel = (rows != self.background).nonzero(as_tuple=True)
+        level = rows[frame, pixel].long() * self.levels // VALUES
+        # The tokens of a frame are contiguous: each bag begins where that of the frame before ends.
         sizes = frame.bincount(minlength=len(rows))
-        sums = self.tokens(place * self.levels + level, sizes.cumsum(0) - sizes)
-        encoded: Tensor = self.layers(sums)
+        encoded: Tensor = self.layers(self.tokens(pixel * self.levels + level, sizes.cumsum(0) - sizes))
         return encoded
 
 
-ENCODERS: Mapping[str, Callable[..., Encoder]] = {
+ENCODERS: dict[str, Callable[..., Encoder]] = {
     "convolution": ConvolutionEncoder,
     "convolution_of_levels": partial(ConvolutionEncoder, table=8, reader="pooled"),
     "dense": Dense,
@@ -280,7 +248,7 @@ ENCODERS: Mapping[str, Callable[..., Encoder]] = {
 
 
 def encoder_named(name: str, features: tuple[int, ...], *, width: int | None = None) -> Encoder:
-    """A new encoder of that name for observations of that shape; without `width`, of its usual one.
+    """A new encoder of that name for observations of that shape; `width` has a default for each.
 
     >>> encoder_named("resnet_small", (28, 28)).width
     64

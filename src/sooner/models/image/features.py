@@ -20,11 +20,7 @@ FeatureSeries = Float[Tensor, "batch time width"]
 
 
 def features_from_file(path: str | os.PathLike[str]) -> FeatureSeries:
-    """The features in a .npy file of shape (series, time, width), as a tensor that is read when it is indexed.
-
-    The file is mapped into memory, never loaded whole. What is written to the tensor stays in memory: the file keeps its
-    content.
-    """
+    """The features in a .npy file of shape (series, time, width), mapped into memory; the file is never changed."""
     form = "a .npy file of floats, of shape (series, time, width)"
     remedy = "Write it with encode_to_file, or with numpy.save."
     try:
@@ -46,29 +42,28 @@ def encode_to_file(
     *,
     rows: int = 1024,
 ) -> FeatureSeries:
-    """Write the encoder's vector of every observation to a .npy file, and give what `features_from_file` reads there.
+    """Write the encoder's vector of every observation to a .npy file, and return `features_from_file` of it.
 
-    The encoder works in evaluation mode and without gradients, and is left as it was found. The file appears under its name
-    when it is complete, and replaces what was there.
+    The encoder runs in evaluation mode and without gradients, and keeps its own mode. The file appears when it is complete, and
+    replaces an old one.
 
     Args:
-        encoder: trained, on whatever device.
-        observations: (series, time, *features), an array (one mapped into memory will do) or batches of that shape, for
-            example made on the fly; all of the same time.
-        path: where to; by custom it ends in .npy.
-        rows: observations that the encoder reads at once.
+        encoder: trained, on any device.
+        observations: (series, time, *features), an array (which may be mapped into memory) or batches of that shape, all with the
+            same number of times.
+        path: path of the file, usually with the ending .npy.
+        rows: number of observations that the encoder reads at once.
     """
     rows = as_whole(rows, name="rows", low=1, remedy="It is the number of observations that are read at once.")
-    target = Path(path)
     modes = [(module, module.training) for module in encoder.modules()]
     try:
         encoder.eval()
-        with whole_file(target) as part:
-            _write_series(part, (_encode_series(encoder, batch, rows) for batch in _batches(observations, rows)))
+        with whole_file(Path(path)) as partial:
+            _write_series(partial, (_encode_series(encoder, batch, rows) for batch in _batches(observations, rows)))
     finally:
         for module, training in modes:
             module.training = training
-    return features_from_file(target)
+    return features_from_file(path)
 
 
 def _batches(observations: ArrayLike | Iterable[ArrayLike], rows: int) -> Iterator[Tensor]:
@@ -77,9 +72,9 @@ def _batches(observations: ArrayLike | Iterable[ArrayLike], rows: int) -> Iterat
         return
     series = max(1, rows // max(1, *observations.shape[1:2]))
     for start in range(0, len(observations), series):
-        part = observations[start : start + series]
+        chunk = observations[start : start + series]
         # A copy, because torch warns of arrays that are mapped for reading only.
-        yield part if isinstance(part, Tensor) else torch.from_numpy(np.array(part))
+        yield chunk if isinstance(chunk, Tensor) else torch.from_numpy(np.array(chunk))
 
 
 def _encode_series(encoder: Encoder, batch: Tensor, rows: int) -> FeatureSeries:
@@ -89,12 +84,12 @@ def _encode_series(encoder: Encoder, batch: Tensor, rows: int) -> FeatureSeries:
         raise InvalidArgument("observations", expected, got, "That is what the encoder reads.")
     device = next((parameter.device for parameter in encoder.parameters()), batch.device)
     with torch.no_grad():
-        vectors = [encoder(part.to(device)).cpu() for part in batch.flatten(0, 1).split(rows)]
+        vectors = [encoder(chunk.to(device)).cpu() for chunk in batch.flatten(0, 1).split(rows)]
     return torch.cat(vectors).view(*batch.shape[:2], encoder.width)
 
 
 def _write_series(path: Path, batches: Iterable[FeatureSeries]) -> None:
-    """One .npy file from batches whose number shows at the end: NumPy's header has room for the first axis to grow."""
+    """One .npy file from batches, of unknown number: NumPy's header has room for the first axis to grow."""
     series, shape, dtype = 0, (0, 0), np.dtype(np.float32)
     with path.open("wb") as file:
         for array in (batch.numpy() for batch in batches if len(batch)):

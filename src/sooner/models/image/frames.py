@@ -1,8 +1,8 @@
-"""Single observations: an encoder and a linear layer, trained by `sooner.train` like any other model.
+"""A classifier of single observations: an encoder and a linear layer.
 
 A model of order 0 reads every observation as a window of its own, so the multiplet loss is the cross-entropy of single
-frames: the paper's way to train its feature extractor. The trained encoder then writes its features to a file
-(`encode_to_file`), or goes into a `Recurrent` to be trained on with it.
+frames: so the paper trains its feature extractor. The trained encoder then writes features to a file (`encode_to_file`), or
+becomes the encoder of a `Recurrent`, which is trained further.
 """
 
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from sooner.inputs import as_lengths, as_whole, running
-from sooner.models.base import LiveStep, Model
+from sooner.inputs import as_lengths, as_whole
+from sooner.models.base import LiveStep, Model, of_each_observation
 from sooner.models.image.encoders import Dense, Encoder
 from sooner.scores import m_tandem_step
 from sooner.types import ArrayLike, Lengths, LiveState, Observations, Windows
@@ -56,14 +56,8 @@ class FrameClassifier(Model):
         yield cls(Dense((3,), 5), 3, log_prior=[-1.0, -1.2, -1.1])
 
     def forward(self, observations: Observations, lengths: Lengths | None = None) -> Windows:
-        """The logits of every observation; batch norm in the encoder does not see padding."""
-        observations, lengths = self.admit(observations, lengths)
-        if lengths is None:
-            return Windows(self._read(observations.flatten(0, 1)).unflatten(0, observations.shape[:2])[:, :, None])
-        live = running(lengths, observations.shape[1])
-        read = self._read(observations[live])
-        logits = read.new_zeros(*live.shape, self.classes).masked_scatter(live[..., None], read)
-        return Windows(logits[:, :, None])
+        """The logits of every observation."""
+        return Windows(of_each_observation(self._read, *self.admit(observations, lengths))[:, :, None])
 
     def training_windows(self, observations: Observations, lengths: Lengths | None) -> tuple[Windows, Lengths | None]:
         """The logits of uniformly sampled observations of each series; each observation is its own window."""
@@ -72,20 +66,18 @@ class FrameClassifier(Model):
             return self(observations, lengths), lengths
         ends = as_lengths(lengths, observations, time=time)
         times = (torch.rand(len(ends), self.moments, device=ends.device) * ends[:, None]).long()
-        seen = observations[torch.arange(len(ends), device=ends.device)[:, None], times]
-        return self(seen), None
+        return self(observations[torch.arange(len(ends), device=ends.device)[:, None], times]), None
 
     def init(self, streams: int) -> LiveState:
         """The scores so far, and whether there was an observation."""
-        like = self.head.weight
-        return like.new_zeros(streams, self.classes), like.new_zeros(streams)
+        zeros = self.head.weight.new_zeros
+        return zeros(streams, self.classes), zeros(streams)
 
     def step(self, state: LiveState, observation: ArrayLike) -> LiveStep:
-        """One observation of each stream, read alone."""
-        observation = self.admit_step(state, observation)
+        """The formula for the logits of the newest observation."""
+        now = self._read(self.admit_step(state, observation))
         scores, seen = state
         prior = torch.zeros(self.classes).to(scores) if self.log_prior is None else self.log_prior
-        now = self._read(observation)
         young = (seen == 0) | (self.formula == "m_tandem_oblivion")
         scores = m_tandem_step(scores, now, prior.expand_as(now), young=young, log_prior=prior)
         return LiveStep((scores, torch.ones_like(seen)), scores)
