@@ -36,7 +36,10 @@ class Halting(ThresholdRule):
 
     @staticmethod
     def statistic(scores: Tensor) -> Tensor:
-        """Refused: scores do not contain the halting probability, see `statistic_with`."""
+        """The model's own halting probability.
+
+        Scores do not contain it, so this is refused: see `statistic_with`.
+        """  # reports show the first line
         return Halting.statistic_with(scores, None)
 
     @classmethod
