@@ -1,4 +1,4 @@
-"""Where series come from."""
+"""Readers, data sets and synthetic processes."""
 
 from sooner.data import read as read
 from sooner.data.sets import archives as archives

@@ -1,7 +1,6 @@
 """Processes whose scores are known exactly: the ground truth for tests, documents and plots.
 
-A process generates series of each class, gives the exact scores of any series, and states the Kullback-Leibler rates
-I_kl: how much s_k - s_l grows an observation, in the long run, when k is true.
+I_kl, the Kullback-Leibler rates, are the long-run growth of s_k - s_l per observation when k is true.
 """
 
 import math
@@ -40,18 +39,14 @@ class Process(ABC):
     @property
     @abstractmethod
     def channels(self) -> int:
-        """How many numbers an observation has."""
+        """The number of channels."""
 
     def scores(self, observations: ArrayLike) -> Scores:
         """The exact scores after each observation, from (batch, time, channels)."""
         x = as_tensor(observations, name="observations").double()
         if x.ndim != 3 or x.shape[2] != self.channels or x.shape[1] == 0:
-            raise InvalidArgument(
-                "observations",
-                f"of shape (batch, time, {self.channels}) with at least 1 observation",
-                f"shape {tuple(x.shape)}",
-                "That is what `sample` draws.",
-            )
+            expected = f"of shape (batch, time, {self.channels}) with at least 1 observation"
+            raise InvalidArgument("observations", expected, f"shape {tuple(x.shape)}", "That is what `sample` draws.")
         return self._scores(x)
 
     @abstractmethod
@@ -65,36 +60,51 @@ class Process(ABC):
     def _draw(self, labels: Labels, time: int, generator: torch.Generator) -> Observations: ...
 
     def sample(self, series: int, time: int, *, seed: int, prior: ArrayLike | None = None) -> Sample:
-        """Draw labels from the prior (by default, every class alike), then a series of each; float64.
+        """Draw labels from the prior, then a float64 series for each.
 
         Args:
-            series: how many.
-            time: observations in each.
-            seed: the same seed gives the same series.
-            prior: (classes,), probabilities or counts.
+            series: number of series.
+            time: number of observations in each.
+            seed: of the random numbers.
+            prior: (classes,), probabilities or counts; by default uniform.
         """
         series = as_whole(series, name="series", low=0, remedy="It is the number of series.")
         time = as_whole(time, name="time", low=1, remedy="A series has at least one observation.")
         generator = torch.Generator().manual_seed(as_seed(seed))
         weights = torch.ones(self.classes) if prior is None else as_tensor(prior, name="prior").double()
-        if weights.shape != (self.classes,) or not bool(
-            (weights >= 0).all() & weights.sum().isfinite() & (weights.sum() > 0)
-        ):
-            raise InvalidArgument(
-                "prior",
-                f"{self.classes} finite numbers of at least 0, not all 0",
-                weights.tolist(),
-                "Give one for each class.",
-            )
+        total = weights.sum()
+        if weights.shape != (self.classes,) or not bool((weights >= 0).all() & total.isfinite() & (total > 0)):
+            expected = f"{self.classes} finite numbers of at least 0, not all 0"
+            raise InvalidArgument("prior", expected, weights.tolist(), "Give one for each class.")
         labels = torch.zeros(0, dtype=torch.int64)
         if series:
             labels = torch.multinomial(weights, series, replacement=True, generator=generator)
         return Sample(self._draw(labels, time, generator), labels)
 
 
+class _WithMeans(Process):
+    """A process with a mean observation for each class."""
+
+    means: Matrix
+
+    @property
+    def classes(self) -> int:
+        """K."""
+        return len(self.means)
+
+    @property
+    def channels(self) -> int:
+        """The length of a mean."""
+        return len(self.means[0])
+
+    @property
+    def _means(self) -> Tensor:
+        return torch.tensor(self.means, dtype=torch.float64)
+
+
 @dataclass(frozen=True)
-class Gaussian(Process):
-    """Independent observations, normal with a mean of their own for each class and a covariance S shared by all.
+class Gaussian(_WithMeans):
+    """Independent normal observations with a mean for each class and a shared covariance S.
 
     s_k(t) = sum_u mu_k' S^-1 x_u - t mu_k' S^-1 mu_k / 2 and I_kl = (mu_k - mu_l)' S^-1 (mu_k - mu_l) / 2.
 
@@ -113,7 +123,7 @@ class Gaussian(Process):
 
     @classmethod
     def equidistant(cls, classes: int, distance: float) -> "Gaussian":
-        """Means at the corners of a regular simplex with the given side, in `classes` channels of unit covariance.
+        """Means at the corners of a regular simplex with this side, in `classes` channels of unit covariance.
 
         >>> round(float(Gaussian.equidistant(3, 0.5).rates()[0, 1]), 6)  # 0.5^2 / 2
         0.125
@@ -122,18 +132,7 @@ class Gaussian(Process):
         distance = as_number(distance, name="distance", low=0.0, remedy="It is the distance of any two means.")
         return cls(_as_tuple(torch.eye(classes, dtype=torch.float64) * distance / math.sqrt(2)))
 
-    @property
-    def classes(self) -> int:
-        """K."""
-        return len(self.means)
-
-    @property
-    def channels(self) -> int:
-        """The length of a mean."""
-        return len(self.means[0])
-
     def _scores(self, observations: Observations) -> Scores:
-        """The exact scores after each observation."""
         return _gaussian_gains(self._whiten(observations), self._whiten(self._means)).cumsum(dim=1)
 
     def rates(self) -> FloatArray:
@@ -144,13 +143,9 @@ class Gaussian(Process):
         return self._means[labels][:, None] + _noise(len(labels), time, self.channels, generator) @ self._factor.T
 
     def _whiten(self, vectors: Tensor) -> Tensor:
-        """L^-1 v for S = L L': unit covariance, and the inner products of S^-1."""
+        """L^-1 v for S = L L', with unit covariance and the inner products of S^-1."""
         white: Tensor = torch.linalg.solve_triangular(self._factor.T, vectors, upper=True, left=False)
         return white
-
-    @property
-    def _means(self) -> Tensor:
-        return torch.tensor(self.means, dtype=torch.float64)
 
     @property
     def _factor(self) -> Tensor:
@@ -162,10 +157,10 @@ class Gaussian(Process):
 
 @dataclass(frozen=True)
 class AR1(Process):
-    """x_t = phi_k x_{t-1} + noise, stationary from the start: the class is in how an observation follows the last one.
+    """x_t = phi_k x_{t-1} + noise, stationary from the start.
 
     s_k(1) = log N(x_1; 0, sigma^2 / (1 - phi_k^2)), then s_k grows by -(x_t - phi_k x_{t-1})^2 / (2 sigma^2);
-    I_kl = (phi_k - phi_l)^2 / (2 (1 - phi_k^2)). Order N = 1 holds all the evidence.
+    I_kl = (phi_k - phi_l)^2 / (2 (1 - phi_k^2)). The scores of order N = 1 are exact.
 
     Args:
         coefficients: phi_k of each class, between -1 and 1.
@@ -178,9 +173,8 @@ class AR1(Process):
     def __post_init__(self) -> None:
         phi = as_tensor(self.coefficients, name="coefficients").double()
         if phi.ndim != 1 or len(phi) < 2 or not bool((phi.abs() < 1).all()):
-            raise InvalidArgument(
-                "coefficients", "at least 2 numbers between -1 and 1", phi.tolist(), "Others are not stationary."
-            )
+            expected = "at least 2 numbers between -1 and 1"
+            raise InvalidArgument("coefficients", expected, phi.tolist(), "Others are not stationary.")
         object.__setattr__(self, "coefficients", tuple(phi.tolist()))
         remedy = "It is a standard deviation."
         object.__setattr__(self, "sigma", as_between(self.sigma, name="sigma", low=0.0, high=math.inf, remedy=remedy))
@@ -192,11 +186,10 @@ class AR1(Process):
 
     @property
     def channels(self) -> int:
-        """One."""
+        """1."""
         return 1
 
     def _scores(self, observations: Observations) -> Scores:
-        """The exact scores after each observation."""
         x, phi = observations, torch.tensor(self.coefficients, dtype=torch.float64)
         precision = (1 - phi**2) / self.sigma**2
         first = (precision.log() - x[:, :1] ** 2 * precision) / 2
@@ -219,16 +212,16 @@ class AR1(Process):
 
 
 @dataclass(frozen=True)
-class HiddenOnset(Process):
-    """Standard normal noise until a hidden moment, then the class mean: nobody knows when the signal starts.
+class HiddenOnset(_WithMeans):
+    """Standard normal noise, to which the class mean is added from a hidden onset on.
 
     The onset is geometric with rate rho. With f_k the density after the onset and f_0 before it, and A = 1, B_k = 0 at
     the start, an observation x does B_k <- (B_k + rho A) f_k(x) / f_0(x), then A <- (1 - rho) A; s_k = log(A + B_k).
-    I_kl = min(D(f_k, f_l), D(f_k, f_0) - log(1 - rho)). The past never stops to matter: every finite order is biased.
+    I_kl = min(D(f_k, f_l), D(f_k, f_0) - log(1 - rho)). Every finite order is biased.
 
     Args:
         means: (classes, channels).
-        rate: rho, between 0 and 1.
+        rate: rho, the probability of the onset at each observation, between 0 and 1.
     """
 
     means: Matrix
@@ -239,18 +232,8 @@ class HiddenOnset(Process):
         remedy = "It is the chance of onset at each observation."
         object.__setattr__(self, "rate", as_between(self.rate, name="rate", low=0.0, high=1.0, remedy=remedy))
 
-    @property
-    def classes(self) -> int:
-        """K."""
-        return len(self.means)
-
-    @property
-    def channels(self) -> int:
-        """The length of a mean."""
-        return len(self.means[0])
-
     def _scores(self, observations: Observations) -> Scores:
-        """The exact scores after each observation, by the recursion above in logarithms."""
+        """The recursion above, in logarithms."""
         gains = _gaussian_gains(observations, self._means)
         log_before = 0.0
         log_after = torch.full_like(gains[:, 0], -torch.inf)
@@ -275,10 +258,6 @@ class HiddenOnset(Process):
         started = torch.arange(time) >= onset[:, None]
         return x + started[..., None] * self._means[labels][:, None]
 
-    @property
-    def _means(self) -> Tensor:
-        return torch.tensor(self.means, dtype=torch.float64)
-
 
 def _gaussian_gains(observations: Observations, means: Tensor) -> Scores:
     """log f_k(x) - log f_0(x) of unit normals: mu_k' x - |mu_k|^2 / 2."""
@@ -296,12 +275,8 @@ def _noise(series: int, time: int, channels: int, generator: torch.Generator) ->
 def _as_means(means: ArrayLike) -> Matrix:
     tensor = as_tensor(means, name="means").double()
     if tensor.ndim != 2 or len(tensor) < 2 or tensor.shape[1] < 1 or not bool(torch.isfinite(tensor).all()):
-        raise InvalidArgument(
-            "means",
-            "finite numbers of shape (classes, channels), with at least 2 classes",
-            f"shape {tuple(tensor.shape)}",
-            "Give one row for each class.",
-        )
+        expected = "finite numbers of shape (classes, channels), with at least 2 classes"
+        raise InvalidArgument("means", expected, f"shape {tuple(tensor.shape)}", "Give one row for each class.")
     return _as_tuple(tensor)
 
 
@@ -310,12 +285,9 @@ def _as_covariance(covariance: ArrayLike, *, channels: int) -> Matrix:
     square = tensor.shape == (channels, channels)
     alike = square and bool(tensor.isfinite().all()) and torch.allclose(tensor, tensor.T)
     if not alike or int(torch.linalg.cholesky_ex(tensor).info):
-        raise InvalidArgument(
-            "covariance",
-            f"symmetric and positive definite, of shape ({channels}, {channels})",
-            f"{tensor.tolist()}",
-            "Use the sample covariance of independent channels, or the identity.",
-        )
+        expected = f"symmetric and positive definite, of shape ({channels}, {channels})"
+        remedy = "Use the sample covariance of independent channels, or the identity."
+        raise InvalidArgument("covariance", expected, f"{tensor.tolist()}", remedy)
     return _as_tuple((tensor + tensor.T) / 2)
 
 
