@@ -1,4 +1,4 @@
-"""The container format: tensors with a JSON header and a hash of both, as safetensors, so that reading never executes code."""
+"""The container format: tensors, a JSON header and a hash of both, as safetensors, so that reading never executes code."""
 
 import hashlib
 import json
@@ -30,9 +30,9 @@ def seal(container: ContainerFormat, about: Mapping[str, Any], tensors: Tensors)
     """The container with these tensors and JSON data, as bytes."""
     from safetensors.torch import save
 
-    kept = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     header = {"format": container.format, "version": str(container.version), "about": json.dumps(about)}
-    return save(kept, {**header, "contents": _contents(header, kept)})
+    return save(copies, {**header, "contents": _contents(header, copies)})
 
 
 def unseal(container: ContainerFormat, data: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -64,11 +64,11 @@ def unseal(container: ContainerFormat, data: bytes) -> tuple[dict[str, Any], dic
 
 def digest(pieces: Iterable[bytes]) -> str:
     """The SHA-256 of all pieces in their order."""
-    total = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for piece in pieces:
-        total.update(len(piece).to_bytes(8, "little"))
-        total.update(piece)
-    return total.hexdigest()
+        sha256.update(len(piece).to_bytes(8, "little"))
+        sha256.update(piece)
+    return sha256.hexdigest()
 
 
 def pieces_of(tensors: Mapping[str, Any]) -> Iterator[bytes]:

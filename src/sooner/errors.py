@@ -1,7 +1,4 @@
-"""Every exception that sooner raises on purpose, and its warnings.
-
-A message names the argument, what was expected, what came, and what to do about it.
-"""
+"""The exceptions and warnings of sooner: a message names the argument, the expected and the given value, and a remedy."""
 
 import difflib
 import math
@@ -10,17 +7,16 @@ from typing import Any
 
 
 class SoonerError(Exception):
-    """The root of the family: `except SoonerError` catches whatever sooner raises on purpose."""
+    """The base class of all errors that sooner raises on purpose."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Between processes an exception travels as its type and its `args`, of which there is one: the sentence. That is not
-        # what most of the constructors here take.
-        return _received, (type(self), self.args, self.__dict__)
+        # Python's own would call the constructor with `args`, the sentence alone.
+        return _unpickled, (type(self), self.args, self.__dict__)
 
 
-def _received(kind: type[SoonerError], args: tuple[object, ...], about: dict[str, Any]) -> SoonerError:
-    error = kind.__new__(kind, *args)
-    error.__dict__.update(about)
+def _unpickled(cls: type[SoonerError], args: tuple[object, ...], attributes: dict[str, Any]) -> SoonerError:
+    error = cls.__new__(cls, *args)
+    error.__dict__.update(attributes)
     return error
 
 
@@ -30,14 +26,8 @@ def short_reason(error: BaseException) -> str:
     return message if len(message) <= 160 else f"{message[:157]}..."
 
 
-def _in_a_line(text: str) -> str:
-    """The text as a terminal can print it, in one line, whatever stands in the files and arrays that it quotes."""
-    printable = text.encode(errors="backslashreplace").decode()
-    return printable if len(printable.splitlines()) == 1 else " ".join(part.strip() for part in printable.splitlines())
-
-
 class InvalidArgument(SoonerError, ValueError):
-    """An argument is not what the function can work with.
+    """An argument has a value that the function cannot use.
 
     >>> raise InvalidArgument("threshold", "at least 0", -1.0, "Below zero a class could win while another one leads.")
     Traceback (most recent call last):
@@ -45,11 +35,14 @@ class InvalidArgument(SoonerError, ValueError):
     """
 
     def __init__(self, argument: str, expected: str, got: object, remedy: str) -> None:
-        super().__init__(_in_a_line(f"`{argument}` must be {expected}, got {got}. {remedy}"))
+        sentence = f"`{argument}` must be {expected}, got {got}. {remedy}"
+        # One line that a terminal can print, although it may quote any content of files and arrays.
+        lines = sentence.encode(errors="backslashreplace").decode().splitlines()
+        super().__init__(lines[0] if len(lines) == 1 else " ".join(line.strip() for line in lines))
         self.argument = argument
 
     def about(self, argument: str) -> "InvalidArgument":
-        """The same sentence about the argument by which the value came in.
+        """The same error with the name of another argument.
 
         >>> str(InvalidArgument("time", "at least 1", 0, "Times count from 1.").about("threshold"))
         '`threshold` must be at least 1, got 0. Times count from 1.'
@@ -60,7 +53,7 @@ class InvalidArgument(SoonerError, ValueError):
 
 
 class UnknownName(InvalidArgument):
-    """A name is not among the known ones; the message offers the nearest."""
+    """A name is unknown; the message suggests the closest known one."""
 
     def __init__(self, argument: str, name: object, known: Iterable[str]) -> None:
         names = sorted(known)
@@ -70,7 +63,7 @@ class UnknownName(InvalidArgument):
 
 
 class UnreadableFile(InvalidArgument):
-    """A file is damaged, or not what its name says."""
+    """A file is damaged, or of another type than its name says."""
 
     def __init__(self, path: str, expected: str, got: str) -> None:
         super().__init__(path, expected, got, "Check the program that wrote this file.")
@@ -78,7 +71,7 @@ class UnreadableFile(InvalidArgument):
 
 
 class UnreachableTarget(SoonerError, ValueError):
-    """No threshold meets what was asked for; the message says how near one can come."""
+    """No threshold reaches the target; the message gives the nearest value."""
 
     def __init__(self, target: str, asked: float, best: float, remedy: str) -> None:
         super().__init__(
@@ -107,7 +100,7 @@ class NotCertified(SoonerError, ValueError):
 
 
 class NearChance(UserWarning):
-    """A rule decides little better than guessing would, or too few series show that it does; a warning, no error.
+    """A rule is little better than guessing, or there are too few series to show that it is.
 
     >>> NearChance("MSPRT(threshold=0.0)", 0.667, 0.71, 0.667, 300).finding.partition(": ")[2]
     'its balanced error on 300 unseen series is 66.7% (with 99% confidence at most 71.0%), and guessing has 66.7%.'
@@ -125,7 +118,7 @@ class NearChance(UserWarning):
 
 
 class LawBroken(SoonerError, AssertionError):
-    """An object handed to `sooner.checks` does not obey a law of its contract."""
+    """An object violates a law of `sooner.checks`."""
 
     def __init__(self, subject: object, law: str, evidence: str) -> None:
         super().__init__(f"{subject!r} breaks the law {law!r}: {evidence}")
@@ -133,13 +126,13 @@ class LawBroken(SoonerError, AssertionError):
 
 
 class TrainingDiverged(SoonerError, ArithmeticError):
-    """The loss is no longer a number; the message says where, and what to try."""
+    """The loss is not finite."""
 
     def __init__(self, step: int, terms: dict[str, float], series: list[int], *, stage: str, lr: float) -> None:
-        said = ", ".join(f"{name} = {value:g}" for name, value in terms.items())
+        values = ", ".join(f"{name} = {value:g}" for name, value in terms.items())
         shown = ", ".join(map(str, series[:5])) + (f" and {len(series) - 5} more" if len(series) > 5 else "")
         super().__init__(
-            f"The loss at step {step} is not finite ({said}) on {stage} series {shown}. Try a learning rate below {lr:g}, "
+            f"The loss at step {step} is not finite ({values}) on {stage} series {shown}. Try a learning rate below {lr:g}, "
             "gradient clipping, or another loss: LSIF, LSIFwC and BARR overflow by definition."
         )
         self.step = step
@@ -147,7 +140,7 @@ class TrainingDiverged(SoonerError, ArithmeticError):
 
 
 class NoTrialFinished(SoonerError, RuntimeError):
-    """Every trial was pruned or diverged, so there is no best one."""
+    """Every trial was pruned or diverged."""
 
     def __init__(self, study: str, trials: int) -> None:
         super().__init__(
@@ -157,7 +150,7 @@ class NoTrialFinished(SoonerError, RuntimeError):
 
 
 class WorkersLost(SoonerError, RuntimeError):
-    """Workers of a cluster died again and again; the message says what they were at."""
+    """Workers of a cluster died repeatedly."""
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(
@@ -166,7 +159,7 @@ class WorkersLost(SoonerError, RuntimeError):
 
 
 class SecondBackward(SoonerError, RuntimeError):
-    """A second backward pass through what allows one."""
+    """A second backward pass through a function that allows one."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -175,7 +168,7 @@ class SecondBackward(SoonerError, RuntimeError):
 
 
 class FetchFailed(SoonerError, RuntimeError):
-    """No source gave the files; the message says what each one answered."""
+    """Every source of a download failed; the message gives the reasons."""
 
     def __init__(self, what: str, reasons: Sequence[str], remedy: str) -> None:
         super().__init__(f"{what} could not be fetched: {'; '.join(reasons)}. {remedy}")
@@ -186,11 +179,8 @@ class VideosFailed(SoonerError, RuntimeError):
     """Some videos could not be read; the others are done."""
 
     def __init__(self, failed: Sequence[tuple[str, str]]) -> None:
-        said = "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in failed)
-        super().__init__(
-            f"{len(failed)} video(s) could not be read and were left out ({said}). Replace them and run it again: "
-            "what is done is kept."
-        )
+        remedy = "Replace them and run it again: what is done is kept."
+        super().__init__(f"{len(failed)} video(s) {_left_out(failed)} {remedy}")
         self.failed = tuple(failed)
 
 
@@ -198,16 +188,18 @@ class FilesFailed(SoonerError, RuntimeError):
     """Some files of a table could not be read; the others are done."""
 
     def __init__(self, failed: Sequence[tuple[str, str]], done: str) -> None:
-        said = "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in failed)
-        super().__init__(
-            f"{len(failed)} file(s) could not be read and were left out ({said}). The others are done: {done}. Replace them and "
-            "run it again."
-        )
+        remedy = f"The others are done: {done}. Replace them and run it again."
+        super().__init__(f"{len(failed)} file(s) {_left_out(failed)} {remedy}")
         self.failed = tuple(failed)
 
 
+def _left_out(failed: Sequence[tuple[str, str]]) -> str:
+    reasons = "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in failed)
+    return f"could not be read and were left out ({reasons})."
+
+
 class PrecisionChanged(UserWarning):
-    """A training computes in another precision than its settings ask for; the message says why, and what helps."""
+    """A training uses another precision than its settings ask for."""
 
 
 class UnreachableCluster(SoonerError, ConnectionError):
@@ -222,7 +214,7 @@ class UnreachableCluster(SoonerError, ConnectionError):
 
 
 class OtherVersion(SoonerError, RuntimeError):
-    """The machines of a cluster have another version of a package than this one."""
+    """The machines of a cluster have another version of a package than this machine."""
 
     def __init__(self, package: str, here: str, there: str) -> None:
         super().__init__(

@@ -52,17 +52,14 @@ def engine_module(engine: str, job: str) -> Any:
 
 def refuse_missing(extra: str, argument: str, expected: str) -> None:
     """Raise the same error for an extra without importing its packages, which may take a second."""
-    for package in _lacking(extra):
-        raise _missing(argument, expected, package, extra)
+    for package in EXTRAS[extra]:
+        if importlib.util.find_spec(package) is None:
+            raise _missing(argument, expected, package, extra)
 
 
 def is_installed(extra: str) -> bool:
     """Whether all packages of an extra are installed."""
-    return not _lacking(extra)
-
-
-def _lacking(extra: str) -> list[str]:
-    return [package for package in EXTRAS[extra] if importlib.util.find_spec(package) is None]
+    return all(importlib.util.find_spec(package) is not None for package in EXTRAS[extra])
 
 
 def _missing(argument: str, expected: str, package: str, extra: str) -> InvalidArgument:

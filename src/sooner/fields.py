@@ -1,4 +1,4 @@
-"""Checks for the fields of settings: each names the field by its dotted key, as it stands in a settings file."""
+"""Checks for the fields of settings; errors name a field by its dotted key in a settings file."""
 
 import math
 from numbers import Real
@@ -9,18 +9,17 @@ from sooner.inputs import as_number, as_whole
 
 
 def check_choice(record: object, dotted: str, choices: tuple[str, ...]) -> None:
-    """Refuse a field that is none of the choices."""
+    """Refuse a field that is not one of the choices."""
     value = getattr(record, dotted.split(".")[-1])
     if value not in choices:
         if isinstance(value, str):
             raise UnknownName(dotted, value, choices)
-        raise InvalidArgument(
-            dotted, f"one of {', '.join(map(repr, choices))}", repr(value), "It is a text, in quotes."
-        )
+        expected = f"one of {', '.join(map(repr, choices))}"
+        raise InvalidArgument(dotted, expected, repr(value), "It is a text, in quotes.")
 
 
 def check_whole(record: object, dotted: str, low: int, remedy: str, *, word: str | None = None) -> None:
-    """Make a field a whole number of at least `low`; `word` is the one text that it may be instead."""
+    """Convert a field to a whole number of at least `low`, or leave it if it is `word`."""
     key = dotted.split(".")[-1]
     value = getattr(record, key)
     if word is None or value != word:
@@ -38,7 +37,7 @@ def check_number(
     above_zero: Literal["strictly", "or zero"] = "or zero",
     word: str | None = None,
 ) -> None:
-    """Make a field a number from 0 to `high`; `word` is the one text that it may be instead."""
+    """Convert a field to a number from 0 to `high`, or leave it if it is `word`."""
     key = dotted.split(".")[-1]
     value = getattr(record, key)
     if word is not None and value == word:
@@ -50,7 +49,7 @@ def check_number(
 
 
 def checked_number(value: Any, dotted: str, remedy: str, *, high: float = math.inf, word: str | None = None) -> float:
-    """The number from 0 to `high` that a field holds."""
+    """The value of a field as a number from 0 to `high`."""
     _refuse_non_numbers(value, dotted, "a number" if word is None else f"a number or {word!r}", remedy)
     return as_number(value, name=dotted, low=0.0, high=high, remedy=remedy)
 

@@ -9,32 +9,22 @@ def tell(text: str) -> None:
 
 
 class ProgressBar:
-    """A progress bar for one task after another, each with its number of steps.
-
-    If standard error is not a terminal, only one line is printed at the end.
-
-    Args:
-        what: the first task.
-        total: its number of steps.
-    """
+    """A progress bar for a task of `total` steps, and for others after it; without a terminal, one line at the end."""
 
     def __init__(self, what: str, total: int) -> None:
-        # Imported here, because `import sooner` does not need it.
+        from rich import progress  # late: `import sooner` does not need it
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
         from rich.table import Column
 
-        # On a narrow terminal the words are broken into lines, not the numbers.
-        words = TextColumn("{task.description}", table_column=Column(no_wrap=False))
-        columns = (words, BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-        self._progress = Progress(*columns, console=Console(stderr=True))
+        self._progress = progress.Progress(
+            # On a narrow terminal the description is wrapped, not the numbers.
+            progress.TextColumn("{task.description}", table_column=Column(no_wrap=False)),
+            progress.BarColumn(20),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
+            progress.TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
         self._task = self._progress.add_task(what, total=total)
 
     def show(self, step: int = 0) -> None:

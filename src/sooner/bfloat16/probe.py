@@ -1,8 +1,7 @@
 """The trial of bfloat16, in a child process: some virtual machines report AMX and kill the process that uses it.
 
-If the child is killed or its results differ from float32, bfloat16 is not used. A second child then tries the instruction set
-below AMX. oneDNN reads that choice once, at the first product of a process (torch 2.13: setting the variable after a
-product in float32 has no effect), so it cannot be changed in a running process: the message names the variable to set.
+If the child is killed or its results differ from float32, a second child tries the instruction set below AMX. oneDNN reads
+that choice once, at the first product of a process (measured with torch 2.13), so the message names the variable to set.
 """
 
 import functools
@@ -13,8 +12,8 @@ import platform
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
 
 _VARIABLE, _LOWER = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16"
 _TRIAL = Path(__file__).with_name("trial.py")
-_TIMEOUT = 120.0  # seconds; nearly all of them are for the import of torch on a busy machine
-_FORMAT = 1  # part of the cache key: raised when the trial changes
-# What a processor does to a process. Any other end (memory, a user's signal, an exception) tells nothing about bfloat16.
+_TIMEOUT = 120.0  # seconds, nearly all of them for the import of torch on a busy machine
+_FORMAT = 1  # in the cache key: raised when the trial changes
+# Signals from the processor. Any other end (memory, a user's signal, an exception) is not evidence about bfloat16.
 _FAULTS = {getattr(signal, name, None) for name in ("SIGILL", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGABRT", "SIGTRAP")}
 
 
@@ -63,7 +62,7 @@ environment before Python starts.
 
 
 class _Trial(NamedTuple):
-    """Whether a child succeeded, how it failed, and whether the result is reproducible."""
+    """The result of one child; only conclusive results are cached."""
 
     works: bool
     fault: str = ""
@@ -74,35 +73,42 @@ class _Trial(NamedTuple):
 def bfloat16_support() -> Support:
     """Whether products in bfloat16 work on this CPU.
 
-    The first call on a machine takes some seconds. The result is cached in the user's cache folder, with CPU, system, version of
-    torch and oneDNN's instruction set as the cache key, and in the process.
+    The first call on a machine takes some seconds. The result is cached in the process and in the user's cache folder.
     """
-    identity = _identity()
-    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    # The cache key includes the system, because a kernel or a hypervisor decides which instructions trap.
+    key = {
+        "format": _FORMAT,
+        "cpu": _cpu(),
+        "system": platform.platform(),
+        "torch": version("torch"),
+        "isa": os.environ.get(_VARIABLE, ""),
+    }
+    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
     try:
         file = cache_folder("bfloat16") / f"{digest[:16]}.json"
     except RuntimeError:  # a user without a home folder
         return _probed()[0]
-    known = _read(file, identity)
-    if known is not None:
-        return known
-    with _alone(file.with_suffix(".lock")):
-        known = _read(file, identity)  # another process may have found out meanwhile
-        if known is not None:
-            return known
-        found, conclusive = _probed()
+    cached = _read(file, key)
+    if cached is not None:
+        return cached
+    with ExitStack() as stack:
+        # Workers that start together wait for the first one's result. A folder may be read-only, a network disk without locks.
+        with suppress(OSError, NotImplementedError):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(file.with_suffix(".lock")))
+        cached = _read(file, key)
+        if cached is not None:
+            return cached
+        support, conclusive = _probed()
         if conclusive:
-            _write(file, identity, found)
-        return found
+            content = json.dumps({"identity": key, "support": asdict(support)}, indent=1).encode() + b"\n"
+            with suppress(OSError):  # a cache that cannot be written costs only seconds the next time
+                write_whole(file, content)
+        return support
 
 
 def refuse_bfloat16(module: "nn.Module", name: str) -> None:
-    """Refuse a module with bfloat16 weights on a CPU where bfloat16 does not work.
-
-    Args:
-        module: the module to run.
-        name: the argument in the error.
-    """
+    """Refuse a module with bfloat16 weights on a CPU where bfloat16 does not work; `name` is the argument in the error."""
     import torch
 
     weights = (weight for weight in module.parameters() if weight.dtype == torch.bfloat16)
@@ -112,7 +118,7 @@ def refuse_bfloat16(module: "nn.Module", name: str) -> None:
 
 
 def _probed() -> tuple[Support, bool]:
-    """The result of one or two trials, and whether it is reproducible."""
+    """The result of one or two trials, and whether it is conclusive."""
     first = _tried({})
     if first.works:
         return Support(True), True
@@ -122,14 +128,12 @@ def _probed() -> tuple[Support, bool]:
 
 
 def _tried(change: Mapping[str, str]) -> _Trial:
-    """The trial in a fresh interpreter whose environment has this change."""
+    """The trial in a new interpreter with this change of the environment."""
     # -P: the folder of the trial must not come before the standard library.
-    command = [sys.executable, "-P", str(_TRIAL)]
-    nowhere = subprocess.DEVNULL
+    command, environment = [sys.executable, "-P", str(_TRIAL)], {**os.environ, **change}
+    null = subprocess.DEVNULL
     try:
-        code = subprocess.call(
-            command, env={**os.environ, **change}, timeout=_TIMEOUT, stdin=nowhere, stdout=nowhere, stderr=nowhere
-        )
+        code = subprocess.call(command, env=environment, timeout=_TIMEOUT, stdin=null, stdout=null, stderr=null)
     except subprocess.TimeoutExpired:
         return _Trial(False, f"did not end within {_TIMEOUT:g} seconds", conclusive=False)
     except OSError as error:
@@ -138,7 +142,7 @@ def _tried(change: Mapping[str, str]) -> _Trial:
         return _Trial(False, "gave other numbers than float32")
     if code < 0:
         return _Trial(False, f"was killed by {_signal_name(-code)}", conclusive=-code in _FAULTS)
-    # Windows has no signals: an illegal instruction is a code of 32 bits.
+    # Windows has no signals: an illegal instruction gives a code of 32 bits.
     return _Trial(code == 0, "" if code == 0 else f"ended with code {code}", conclusive=code == 0 or code > 255)
 
 
@@ -149,17 +153,6 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _identity() -> dict[str, Any]:
-    """The cache key. It includes the system, because a kernel or a hypervisor decides which instructions trap."""
-    return {
-        "format": _FORMAT,
-        "cpu": _cpu(),
-        "system": platform.platform(),
-        "torch": version("torch"),
-        "isa": os.environ.get(_VARIABLE, ""),
-    }
-
-
 def _cpu() -> list[str]:
     """Model and flags of the first processor on Linux, otherwise the values from `platform`."""
     try:
@@ -167,36 +160,18 @@ def _cpu() -> list[str]:
     except OSError:
         return [platform.machine(), platform.processor()]
     fields = dict(line.partition(":")[::2] for line in first.splitlines())
-    # The clock and the like change from second to second.
+    # Other fields, like the clock rate, change from second to second.
     wanted = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags", "CPU part", "Features")
     return [value.strip() for key, value in fields.items() if key.strip() in wanted]
 
 
-def _read(file: Path, identity: Mapping[str, Any]) -> Support | None:
+def _read(file: Path, key: Mapping[str, Any]) -> Support | None:
     """The cached result, or None if the file is missing, damaged or has another key."""
     try:
-        kept = json.loads(file.read_text(encoding="utf-8"))
-        support = kept["support"]
-        found = Support(support["works"], support["fault"], support["remedy"])
-        types = (type(found.works), type(found.fault), type(found.remedy))
-        return found if kept["identity"] == identity and types == (bool, str, str) else None
+        content = json.loads(file.read_text(encoding="utf-8"))
+        cached = content["support"]
+        support = Support(cached["works"], cached["fault"], cached["remedy"])
+        types = (type(support.works), type(support.fault), type(support.remedy))
+        return support if content["identity"] == key and types == (bool, str, str) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _write(file: Path, identity: Mapping[str, Any], found: Support) -> None:
-    content = json.dumps({"identity": identity, "support": asdict(found)}, indent=1).encode() + b"\n"
-    with suppress(OSError):  # a cache that cannot be written costs seconds the next time, and nothing else
-        write_whole(file, content)
-
-
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Run one trial at a time on a machine: workers that start together wait for the first one's result."""
-    with ExitStack() as stack:
-        with suppress(
-            OSError, NotImplementedError
-        ):  # a folder that cannot be written to; some network disks have no locks
-            lock.parent.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(locked(lock))
-        yield

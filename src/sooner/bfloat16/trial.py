@@ -1,13 +1,14 @@
 """The program of the child process: products in bfloat16, forward and backward, compared with float32.
 
-It is run by its path and imports nothing of sooner, so that it works wherever torch does.
+It imports nothing of sooner, because it is run by its path.
 """
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 DISAGREES = 3
-"""Exit code of a trial whose results in bfloat16 are wrong; 0 is success, and 1 is Python's own for an exception."""
+"""Exit code for wrong results in bfloat16; 0 is success, and 1 is Python's own for an exception."""
 _TOLERANCE = 0.03  # of the norm; rounding to bfloat16 costs about 0.004
 
 
@@ -16,7 +17,7 @@ def main() -> int:
     import torch
     from torch.nn import functional
 
-    # Sizes at which oneDNN takes its fastest kernels; tiny products never reach the instructions in question.
+    # Sizes at which oneDNN uses its fastest kernels; tiny products do not reach the instructions in question.
     cases: list[tuple[Callable[..., torch.Tensor], tuple[int, ...], tuple[int, ...]]] = [
         (functional.linear, (256, 256), (256, 256)),
         (torch.matmul, (8, 128, 128), (8, 128, 128)),
@@ -37,19 +38,14 @@ def main() -> int:
     for product, *shapes in cases:
         exact, mixed = (results(product, tuple(shapes), mixed) for mixed in (False, True))
         for right, tried in zip(exact, mixed, strict=True):
-            if not float((tried - right).norm()) <= _TOLERANCE * float(right.norm()):  # NaN is no agreement either
+            if not float((tried - right).norm()) <= _TOLERANCE * float(right.norm()):  # true for NaN
                 return DISAGREES
     return 0
 
 
-def _without_core_dump() -> None:
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
 if __name__ == "__main__":
-    _without_core_dump()
+    with suppress(ImportError):  # Windows has neither the module nor core dumps
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.exit(main())
