@@ -9,7 +9,7 @@ import typer.main
 
 from command import said_of_error
 from sooner.cli import app
-from sooner.cli.sentences import in_options, spoken
+from sooner.cli.sentences import cli_message, with_options
 from sooner.errors import InvalidArgument
 
 ROLES = ["--series", "pump", "--time", "at", "--label", "state"]
@@ -106,11 +106,11 @@ def test_every_verb_that_can_fail_has_been_tried():
 def test_settings_are_called_by_an_option_only_if_it_was_typed():
     error = InvalidArgument("training.workers", "at most 4", 8, "Ask for fewer.")
     command = typer.main.get_command(app)
-    assert spoken(error, command, ["train", "x.csv", "--workers", "8"]).startswith("`--workers` must be at most 4")
-    assert spoken(error, command, ["train", "x.csv", "--workers=8"]).startswith("`--workers` must be at most 4")
-    assert spoken(error, command, ["train", "x.csv"]).startswith("`training.workers` must be at most 4")
+    assert cli_message(error, command, ["train", "x.csv", "--workers", "8"]).startswith("`--workers` must be at most 4")
+    assert cli_message(error, command, ["train", "x.csv", "--workers=8"]).startswith("`--workers` must be at most 4")
+    assert cli_message(error, command, ["train", "x.csv"]).startswith("`training.workers` must be at most 4")
 
 
 def test_calls_and_quoted_text_stay_as_they_are():
     sentence = """In Python EarlyClassifier(model='prefix') fits one, got 'series=3' and "time=4"."""
-    assert in_options(sentence, {"model": "--model", "series": "--series", "time": "--time"}, {}) == sentence
+    assert with_options(sentence, {"model": "--model", "series": "--series", "time": "--time"}, {}) == sentence

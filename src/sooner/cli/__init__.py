@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from sooner.cli.sentences import spoken
+from sooner.cli.sentences import cli_message
 from sooner.cli.verbs import Verbs
 from sooner.errors import FilesFailed, NearChance, PrecisionChanged, SoonerError
 
@@ -30,21 +30,21 @@ def main() -> None:
     try:
         app()
     except (SoonerError, OSError) as error:
-        said = spoken(error, typer.main.get_command(app), sys.argv[1:])
-        Console(stderr=True).print(Text.assemble(("error: ", "bold red"), said), soft_wrap=True)
+        message = cli_message(error, typer.main.get_command(app), sys.argv[1:])
+        Console(stderr=True).print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
         sys.exit(1 if isinstance(error, FilesFailed) else 2)
 
 
-_usual = warnings.showwarning
+_show_other_warning = warnings.showwarning
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *location: Any, **rest: Any) -> None:
-    """Print a warning of sooner as one sentence, without the place in the code."""
-    said = message.finding if isinstance(message, NearChance) else str(message)
+def _show_warning(message: Warning | str, category: type[Warning], *location: Any, **options: Any) -> None:
+    """Print a warning of sooner as one sentence, without file and line."""
     if issubclass(category, PrecisionChanged | NearChance):
-        Console(stderr=True).print(Text.assemble(("warning: ", "bold yellow"), said), soft_wrap=True)
+        text = message.finding if isinstance(message, NearChance) else str(message)
+        Console(stderr=True).print(Text.assemble(("warning: ", "bold yellow"), text), soft_wrap=True)
     else:
-        _usual(message, category, *location, **rest)
+        _show_other_warning(message, category, *location, **options)
 
 
 @app.callback(invoke_without_command=True)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 import typer
 
-from sooner.cli.options import AsJson, ModelFile, Quiet
+from sooner.cli.options import ModelFile
 from sooner.cli.screen import Screen
 from sooner.estimator import EarlyClassifier, load
 from sooner.rules import MSPRT
@@ -17,8 +17,8 @@ def bench(
     model: ModelFile,
     streams: Annotated[int, typer.Option(min=1, help="Number of live series in the second row.")] = 1000,
     threads: Annotated[int, typer.Option(min=1, help="Number of threads.")] = 1,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    *,
+    screen: Screen,
 ) -> None:
     """Measure the time and memory per live observation on this machine.
 
@@ -27,7 +27,6 @@ def bench(
 
     Example: `sooner bench pumps.sooner`
     """
-    screen = Screen(as_json=as_json, quiet=quiet)
     clf = load(model)
     torch.set_num_threads(threads)
     rows = []
@@ -35,28 +34,26 @@ def bench(
         for count in (1, streams):
             early, late = _seconds(clf, count)
             rows.append({"streams": count, "microseconds": 1e6 * early / count, "late_over_early": late / early})
-    live = clf.stream(keyed=True)
-    size = live.bytes_per_stream
+    size = clf.stream(keyed=True).bytes_per_stream
     screen.table(
         f"One live observation of {model.name} ({clf.model_name_}), {threads} thread(s)",
         ["live series", "microseconds each", "observations 301-400 over 1-100"],
         [(f"{row['streams']:,}", f"{row['microseconds']:.1f}", f"{row['late_over_early']:.2f}") for row in rows],
     )
     screen.result(f"Memory: {size:,} bytes for each live series; it does not grow.")
-    screen.answer({"rows": rows, "bytes_per_stream": size, "threads": threads})
+    screen.json({"rows": rows, "bytes_per_stream": size, "threads": threads})
 
 
 def _seconds(clf: EarlyClassifier, streams: int) -> tuple[float, float]:
     """The mean seconds of an update over observations 1 to 100, and over 301 to 400."""
-    clf.stream(keyed=True).update({0: clf.standardizer_.mean})  # the first call of all is slow
+    mean, scale = clf.standardizer_.mean, clf.standardizer_.scale
+    clf.stream(keyed=True).update({0: mean})  # the first call is slow
     fleet = clf.stream(keyed=True)
     fleet.rule = MSPRT(float("inf"))
-    channels = clf.standardizer_.mean.shape[0]
-    noise = np.random.default_rng(0).normal(clf.standardizer_.mean, clf.standardizer_.scale, (streams, channels))
-    observations = dict(enumerate(noise))
-    taken = []
+    observations = dict(enumerate(np.random.default_rng(0).normal(mean, scale, (streams, mean.shape[0]))))
+    seconds = []
     for _ in range(400):
         start = time.perf_counter()
         fleet.update(observations)
-        taken.append(time.perf_counter() - start)
-    return float(np.mean(taken[:100])), float(np.mean(taken[300:]))
+        seconds.append(time.perf_counter() - start)
+    return float(np.mean(seconds[:100])), float(np.mean(seconds[300:]))

@@ -5,17 +5,15 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.markup import escape
 
 from sooner.cli.evaluate import evaluation_of
-from sooner.cli.options import AsJson, Quiet, Seed
+from sooner.cli.options import Seed
 from sooner.cli.screen import Screen
 from sooner.data import digits
 from sooner.estimator import EarlyClassifier
 from sooner.extras import refuse_missing
 from sooner.report import write_report
 from sooner.rules import FixedTime
-from sooner.types import SATCurve
 
 TIMES = (2, 4, 6, 8, 10, 12)
 
@@ -26,8 +24,8 @@ def demo(
     ),
     max_epochs: Annotated[int, typer.Option(min=1, help="Maximum number of epochs for LSTM-s.")] = 40,
     seed: Seed = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    *,
+    screen: Screen,
 ) -> None:
     """Train on real data, and show error against time.
 
@@ -35,50 +33,39 @@ def demo(
     digit as soon as the evidence suffices. The fixed-time test on the same scores decides all digits at the same time. LSTM-s is
     a recurrent network with the ranking loss of Ma, Sigal and Sclaroff (2016). All numbers are from a separate test set.
     """
-    screen = Screen(as_json=as_json, quiet=quiet)
     refuse_missing("report", "demo", "drawn with plotly")
     train, validation, test = digits.load(seed)
     with screen.status(f"fitting {len(train):,} digits"):
         clf = EarlyClassifier(random_state=seed).fit(train)
-        found = clf.choose_threshold(validation, max_error=0.1)
-    with screen.status("training LSTM-s beside it"):
-        rival = EarlyClassifier(
-            "lstm", loss={"multiplet": 1.0, "ranking_score": 0.1}, max_epochs=max_epochs, random_state=seed
-        ).fit(train)
+        chosen = clf.choose_threshold(validation, max_error=0.1)
+    with screen.status("training LSTM-s for comparison"):
+        loss = {"multiplet": 1.0, "ranking_score": 0.1}
+        lstm_s = EarlyClassifier("lstm", loss=loss, max_epochs=max_epochs, random_state=seed).fit(train)
     scored = clf.judged(test)
     curves = {
         "sequential test": clf.speed_accuracy(scored),
         "fixed-time test": clf.speed_accuracy_of(FixedTime, scored),
-        "LSTM-s": rival.speed_accuracy(test),
+        "LSTM-s": lstm_s.speed_accuracy(test),
     }
+    errors = {name: np.asarray(curve.error_at(TIMES)).tolist() for name, curve in curves.items()}
     title, beside = "Digits, revealed a few pixels at a time", {"LSTM-s": curves["LSTM-s"]}
     report = write_report(out, evaluation_of(clf, scored, title=title, beside=beside))
-    clf.save(out / "digits.sooner")
-    _print(screen, curves, len(test))
-    reached = clf.evaluate(scored)
-    screen.result(f"Threshold {clf.threshold:.3f}, chosen for an error of at most 10% on {found.series} other digits:")
-    screen.result(f"  {reached}")
-    screen.result(
-        f"Model:  [bold]{escape(str(out / 'digits.sooner'))}[/]  (sooner threshold, sooner evaluate, sooner bench)"
+    file = out / "digits.sooner"
+    clf.save(file)
+    screen.table(
+        f"Balanced error in percent at mean times, {len(test)} unseen digits",
+        ["mean time", *map(str, TIMES)],
+        [(name, *(f"{100 * error:.1f}" for error in row)) for name, row in errors.items()],
     )
-    screen.result(f"Report: [bold]{escape(str(report.page))}[/]  (open it, and move the slider)")
-    screen.answer(
+    reached = clf.evaluate(scored)
+    screen.result(f"Threshold {clf.threshold:.3f}, chosen for an error of at most 10% on {chosen.series} other digits:")
+    screen.result(f"  {reached}")
+    screen.file("Model", file, "  (sooner threshold, sooner evaluate, sooner bench)")
+    screen.file("Report", report.page, "  (open it, and move the slider)")
+    screen.json(
         {
-            "error_at": {
-                name: dict(zip(map(str, TIMES), _errors(curve), strict=True)) for name, curve in curves.items()
-            },
+            "error_at": {name: dict(zip(map(str, TIMES), row, strict=True)) for name, row in errors.items()},
             "reached": reached.to_dict(),
             "report": str(report.page),
         }
     )
-
-
-def _print(screen: Screen, curves: dict[str, SATCurve], series: int) -> None:
-    rows = [(name, *(f"{100 * error:.1f}" for error in _errors(curve))) for name, curve in curves.items()]
-    title = f"Balanced error in percent at mean times, {series} unseen digits"
-    screen.table(title, ["mean time", *map(str, TIMES)], rows)
-
-
-def _errors(curve: SATCurve) -> list[float]:
-    errors: list[float] = np.asarray(curve.error_at(TIMES)).tolist()
-    return errors

@@ -10,21 +10,8 @@ import torch
 import typer
 from rich.markup import escape
 
-from sooner.cli.options import (
-    AsJson,
-    ChannelColumns,
-    GroupColumn,
-    LabelColumn,
-    ModelFile,
-    Part,
-    Quiet,
-    SeriesColumn,
-    Source,
-    TimeColumn,
-    columns_of,
-    read_for,
-)
-from sooner.cli.screen import Screen
+from sooner.cli.options import ModelFile, Source, Split, TableOptions, Threshold, read_for
+from sooner.cli.screen import Screen, limits_title
 from sooner.estimator import EarlyClassifier, load
 from sooner.estimator.dial import family_of
 from sooner.evaluate import average_cost, class_errors
@@ -38,16 +25,12 @@ from sooner.types import SATCurve
 def evaluate(
     model: ModelFile,
     source: Source,
-    threshold: Annotated[float | None, typer.Option(help="A different threshold for this evaluation.")] = None,
+    threshold: Threshold = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Output folder for the report.")] = Path("report"),
-    part: Part = "test",
-    series: SeriesColumn = None,
-    time: TimeColumn = None,
-    label: LabelColumn = None,
-    group: GroupColumn = None,
-    channels: ChannelColumns = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    part: Split = "test",
+    *,
+    table: TableOptions,
+    screen: Screen,
 ) -> None:
     """Evaluate a model on labelled test series, and write an HTML report.
 
@@ -56,55 +39,52 @@ def evaluate(
 
     Example: `sooner evaluate pumps.sooner new_pumps.csv`
     """
-    screen = Screen(as_json=as_json, quiet=quiet)
     clf = load(model)
     with screen.status(f"reading {escape(source)}"):
-        unseen = read_for(clf, source, columns_of(series, time, label, group, channels), part)
+        series = read_for(clf, source, table.columns(), part)
     if threshold is not None:
         clf.rule_ = clf.rule_named_by(threshold)
     with screen.status("deciding"):
-        scored = clf.judged(unseen)
-        found, labels = clf.evaluate(scored), scored.truths
+        scored = clf.judged(series)
+        achieved, labels = clf.evaluate(scored), scored.truths
         decisions = clf.rule_.decide(scored.scores, scored.lengths, halting=scored.halting)
     errors = class_errors(decisions, labels, classes=range(clf.n_classes_), groups=scored.groups)
-    names = clf.classes_.tolist()
-    screen.achieved(found)
-    screen.near_chance(found)
+    names = [str(clf.classes_[k]) for k in errors.classes]
     rows = [
         (
-            str(names[k]),
-            f"{n}",
+            name,
+            f"{count}",
             f"{error:.2%}",
             f"{low:.2%} to {high:.2%}",
             f"{decisions.times[labels == k].mean():.2f}",
         )
-        for k, n, error, low, high in zip(
-            errors.classes, errors.counts, errors.errors, errors.low, errors.high, strict=True
+        for name, k, count, error, low, high in zip(
+            names, errors.classes, errors.counts, errors.errors, errors.low, errors.high, strict=True
         )
     ]
-    limits = "95% confidence interval" if scored.groups is None else "95% confidence interval, by group"
-    screen.table("Classes", ["class", "series", "error", limits, "mean time"], rows)
+    screen.achieved(achieved)
+    screen.table("Classes", ["class", "series", "error", limits_title(scored.groups), "mean time"], rows)
     page = None
     if not is_installed("report"):
-        screen.news(escape('No report was written: it needs the extra report, pip install "sooner[report]".'))
+        screen.message(escape('No report was written: it needs the extra report, pip install "sooner[report]".'))
     elif isinstance(clf.rule_, ThresholdRule) and np.ndim(clf.threshold) == 0:  # a matrix is no point of a curve
         with screen.status("writing the report"):
             title = f"{model.name} on {source}"
             page = write_report(out, evaluation_of(clf, scored, title=title, beside={})).page
-        screen.result(f"Report: [bold]{escape(str(page))}[/]")
-    screen.answer(
+        screen.file("Report", page)
+    screen.json(
         {
-            **found.to_dict(),
+            **achieved.to_dict(),
             "threshold": clf.threshold,
             "average_cost": average_cost(decisions, labels, lengths=scored.lengths),
-            "classes": {str(names[k]): error for k, error in zip(errors.classes, errors.errors, strict=True)},
+            "classes": dict(zip(names, errors.errors, strict=True)),
             "report": None if page is None else str(page),
         }
     )
 
 
 def evaluation_of(clf: EarlyClassifier, scored: Scored, *, title: str, beside: Mapping[str, SATCurve]) -> Evaluation:
-    """What the report shows of a classifier: its rule, the fixed-time test and others beside it, and how it was made."""
+    """The content of a classifier's report, with the fixed-time test and other curves for comparison."""
     family = family_of(clf.rule_)
     fixed = {} if family is FixedTime else {"fixed-time test": clf.speed_accuracy_of(FixedTime, scored)}
     return Evaluation(

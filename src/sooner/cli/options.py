@@ -1,19 +1,24 @@
-"""Options that several commands share."""
+"""Options that several commands share, alone or in groups; a group is one parameter of a command (see `grouped`)."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
 from sooner.data.read import is_table, read
+from sooner.errors import InvalidArgument
 from sooner.estimator import EarlyClassifier
 from sooner.estimator.columns import columns_for, refuse_other_channels
 from sooner.series import Series
 from sooner.series.columns import Columns
+from sooner.train.settings import Settings, changed
 
-_COLUMNS = "Columns of a table"
+_COLUMNS, _CLUSTER = "Columns of a table", "On a cluster"
 
 Source: TypeAlias = Annotated[
     str,
@@ -24,22 +29,20 @@ Source: TypeAlias = Annotated[
     ),
 ]
 ModelFile: TypeAlias = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by `sooner train`.")]
+Split: TypeAlias = Annotated[
+    Literal["train", "validation", "test"], typer.Option("--part", help="Split of a named data set.")
+]
+Threshold: TypeAlias = Annotated[float | None, typer.Option(help="A different threshold than the model's.")]
+Deadline: TypeAlias = Annotated[int | None, typer.Option(min=1, help="Force a decision at this observation.")]
+AtEnd: TypeAlias = Annotated[
+    Literal["force", "abstain"], typer.Option(help="If the rule has not fired: name the leading class, or abstain.")
+]
+Seed: TypeAlias = Annotated[int, typer.Option(help="Random seed.")]
 SeriesColumn: TypeAlias = Annotated[
     str | None, typer.Option("--series", help="Column with the series ID.", rich_help_panel=_COLUMNS)
 ]
 TimeColumn: TypeAlias = Annotated[
     str | None, typer.Option("--time", help="Column with the time of an observation.", rich_help_panel=_COLUMNS)
-]
-LabelColumn: TypeAlias = Annotated[
-    str | None, typer.Option("--label", help="Column with the class.", rich_help_panel=_COLUMNS)
-]
-GroupColumn: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--group",
-        help="Column with a group ID (for example the patient); a group is never split.",
-        rich_help_panel=_COLUMNS,
-    ),
 ]
 ChannelColumns: TypeAlias = Annotated[
     str | None,
@@ -49,50 +52,143 @@ ChannelColumns: TypeAlias = Annotated[
         rich_help_panel=_COLUMNS,
     ),
 ]
-IgnoredColumns: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--ignore", help="Columns that are not read, separated by commas.", rich_help_panel=_COLUMNS),
-]
-AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="Print only results and errors.")]
-Seed: TypeAlias = Annotated[int, typer.Option(help="Random seed.")]
-Part: TypeAlias = Annotated[
-    Literal["train", "validation", "test"], typer.Option("--part", help="Split of a named data set.")
-]
 
 
-def columns_of(
-    series: str | None,
-    time: str | None,
-    label: str | None,
-    group: str | None,
-    channels: str | None,
-    ignore: Sequence[str] | None = None,
-) -> Columns | None:
-    """The columns given as options, or None if there are none."""
-    names = None if channels is None else listed(channels)
-    left_out = tuple(name for each in ignore or () for name in listed(each))
-    if all(each is None for each in (series, time, label, group, names)) and not left_out:
-        return None
-    return Columns(series=series, time=time, label=label, group=group, channels=names, ignore=left_out)
+@dataclass(frozen=True)
+class TableOptions:
+    """The columns of a labelled table."""
+
+    series: SeriesColumn = None
+    time: TimeColumn = None
+    label: Annotated[str | None, typer.Option(help="Column with the class.", rich_help_panel=_COLUMNS)] = None
+    group: Annotated[
+        str | None,
+        typer.Option(
+            help="Column with a group ID (for example the patient); a group is never split.", rich_help_panel=_COLUMNS
+        ),
+    ] = None
+    channels: ChannelColumns = None
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Columns that are not read."""
+        return ()
+
+    def columns(self) -> Columns | None:
+        """The given columns, or None if no option was given."""
+        columns = Columns(
+            series=self.series,
+            time=self.time,
+            label=self.label,
+            group=self.group,
+            channels=None if self.channels is None else names_in(self.channels),
+            ignore=self.ignored,
+        )
+        return None if columns == Columns() else columns
 
 
-def listed(names: str) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class TrainingTableOptions(TableOptions):
+    """The columns of a table to train on."""
+
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns that are not read, separated by commas.", rich_help_panel=_COLUMNS),
+    ] = None
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Columns that are not read."""
+        return tuple(name for names in self.ignore or () for name in names_in(names))
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """The engine, and the cluster that it runs on."""
+
+    engine: Annotated[
+        Literal["local", "ray"] | None,
+        typer.Option(
+            help="`ray` runs on a Ray cluster (extra `sooner[ray]`). Default: `local`.", rich_help_panel=_CLUSTER
+        ),
+    ] = None
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of worker processes, with one core each.", rich_help_panel=_CLUSTER),
+    ] = None
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="Ray address (host:port or auto). Default: a temporary local cluster.", rich_help_panel=_CLUSTER
+        ),
+    ] = None
+
+    def check(self, engine: str | None) -> None:
+        """Refuse `--workers` and `--address` without a cluster."""
+        for name, value in (("workers", self.workers), ("address", self.address)):
+            if engine != "ray" and value is not None:
+                raise InvalidArgument(f"--{name}", "given together with --engine ray", "alone", "Give both options.")
+
+    @contextmanager
+    def connected(self, engine: str | None) -> Iterator[None]:
+        """Connect to the cluster at the address; without an address, a local cluster is started where it is needed."""
+        self.check(engine)
+        if self.address is None:
+            yield
+            return
+        from sooner.engines.ray.cluster import connected
+
+        with connected(self.address):
+            yield
+
+    def training_settings(self, settings: Settings, workers: int | None) -> Settings:
+        """The settings with this engine, and with the number of workers if it is given."""
+        training = settings.training
+        engine = self.engine or training.engine
+        workers = workers or (training.workers if engine == training.engine else 1)
+        return changed(settings, {"training.engine": engine, "training.workers": workers})
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with one option for each field of its parameters that are dataclasses."""
+    groups: dict[str, Any] = {}
+    options = []
+    for parameter in inspect.signature(command).parameters.values():
+        if is_dataclass(parameter.annotation):
+            group = groups[parameter.name] = parameter.annotation
+            options += [(field.name, field.default, field.type) for field in fields(group)]
+        else:
+            options.append((parameter.name, parameter.default, parameter.annotation))
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        command(**values)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [inspect.Parameter(name, keyword, default=value, annotation=type_) for name, value, type_ in options]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {name: type_ for name, _, type_ in options}
+    return run
+
+
+def names_in(text: str) -> tuple[str, ...]:
     """Names separated by commas.
 
-    >>> listed("hum, flow")
+    >>> names_in("hum, flow")
     ('hum', 'flow')
     """
-    return tuple(name.strip() for name in names.split(","))
+    return tuple(name.strip() for name in text.split(","))
 
 
-def read_for(classifier: EarlyClassifier, source: str, columns: Columns | None, part: Part) -> Series:
-    """Labelled series as the classifier was trained on: its columns, its classes, its way with what is missing."""
+def read_for(classifier: EarlyClassifier, source: str, columns: Columns | None, split: Split) -> Series:
+    """Labelled series, read with the columns, classes and options that the classifier was trained with."""
     named, gaps = columns_for(classifier, columns)
     classes, missing = classifier.classes_, classifier.missing
     columns = named if is_table(source) else None
-    table = read(source, columns=columns, classes=classes, missing=missing, gaps=gaps, part=part)
+    series = read(source, columns=columns, classes=classes, missing=missing, gaps=gaps, part=split)
     if columns is not None:
-        refuse_other_channels(classifier, table.channels or ())
-    # Columns that were named anew, and arrays, which have none, stand for the channels of the training by their order.
-    return replace(table, channels=None)
+        refuse_other_channels(classifier, series.channels or ())
+    # Renamed columns, and arrays, which have no columns, are matched with the channels of the training by their order.
+    return replace(series, channels=None)

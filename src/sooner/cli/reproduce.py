@@ -9,30 +9,29 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.progress import Progress, TaskID
+from rich.progress import TaskID
 
-from sooner.cli.engines import Address, Engine, Workers, cluster
-from sooner.cli.options import AsJson, Quiet
+from sooner.cli.options import ClusterOptions
 from sooner.cli.screen import Screen
 from sooner.errors import InvalidArgument
 from sooner.storage import write_whole
 
 if TYPE_CHECKING:
-    from sooner.lab.experiments import Plan, Result, Work
+    from sooner.lab.experiments import Plan, Work
     from sooner.lab.experiments.run import Stages
 
 
 class _ProgressPrinter:
     """Prints which stage is done, its progress, and the remaining time of all stages."""
 
-    def __init__(self, screen: Screen, progress: Progress) -> None:
-        self._screen, self._progress = screen, progress
+    def __init__(self, screen: Screen) -> None:
+        self._screen, self._progress = screen, screen.bar()
         self._bar: TaskID | None = None
 
     def stage(self, label: str, index: int, total: int, seconds_left: float | None) -> None:
         self.close()
         left = "" if seconds_left is None else f", about {_duration(seconds_left)} left"
-        self._screen.news(f"[bold]{index} of {total}[/] {escape(label)}{left}")
+        self._screen.message(f"[bold]{index} of {total}[/] {escape(label)}{left}")
 
     def step(self, done: int, total: int) -> None:
         if self._bar is None:
@@ -64,11 +63,9 @@ def reproduce(
     ),
     features: Annotated[Path | None, typer.Option(help="Folder of video features from `sooner data features`.")] = None,
     splits: Annotated[Path | None, typer.Option(help="Folder with the official split files of the videos.")] = None,
-    engine: Engine = None,
-    workers: Workers = None,
-    address: Address = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    *,
+    cluster: ClusterOptions,
+    screen: Screen,
 ) -> None:
     """Run an experiment of the paper, and compare its curves with the published ones.
 
@@ -84,38 +81,37 @@ def reproduce(
     from sooner.lab.experiments import Work, find_plan, names, read_plan, run, run_together
     from sooner.lab.experiments.sets import Videos
 
-    screen = Screen(as_json=as_json, quiet=quiet)
     if not name:
-        rows = [(each, read_plan(find_plan(each), "paper").title) for each in names()]
-        screen.table("Experiments", ["name", "what it is"], rows, texts=2)
-        screen.answer({"experiments": names()})
+        rows = [(experiment, read_plan(find_plan(experiment), "paper").title) for experiment in names()]
+        screen.table("Experiments", ["name", "what it is"], rows, text_columns=2)
+        screen.json({"experiments": names()})
         return
     plan = read_plan(find_plan(name), profile)
     if (features is None) != (splits is None):
         raise InvalidArgument("features", "given together with --splits", "one of them", "Name both folders.")
     videos = None if features is None or splits is None else Videos(features.resolve(), splits.resolve())
-    told = _ProgressPrinter(screen, screen.bar())
-    carried = Work(
+    printer = _ProgressPrinter(screen)
+    task = Work(
         work,
         plan.seeds if seeds is None else seeds,
         trials=tune,
         only=tuple(only or ()),
         videos=videos,
-        verbose=not (quiet or as_json),
-        observer=told,
+        verbose=screen.shows_progress,
+        observer=printer,
     )
-    screen.news(f"[bold]{escape(plan.title)}[/], profile {escape(profile)}. {escape(plan.about)}")
+    screen.message(f"[bold]{escape(plan.title)}[/], profile {escape(profile)}. {escape(plan.about)}")
+    uses_ray = any(contender.settings.training.engine == "ray" for contender in plan.contenders)
     try:
-        with cluster(engine or _engine_of(plan), workers, address):
-            stages = run_together(plan, carried, workers) if engine == "ray" else run(plan, carried)
-        _write(plan, carried, stages, name, out, screen)
+        with cluster.connected(cluster.engine or ("ray" if uses_ray else "local")):
+            stages = run_together(plan, task, cluster.workers) if cluster.engine == "ray" else run(plan, task)
+        _write(plan, task, stages, name, out, screen)
     except KeyboardInterrupt:
-        screen.news(
-            f"[bold]Stopped.[/] Finished stages are in {escape(str(work))}; the same command resumes from there."
-        )
+        resume = f"Finished stages are in {escape(str(work))}; the same command resumes from there."
+        screen.message(f"[bold]Stopped.[/] {resume}")
         sys.exit(130)
     finally:
-        told.close()
+        printer.close()
 
 
 def _write(plan: "Plan", work: "Work", stages: "Stages", name: str, out: Path, screen: Screen) -> None:
@@ -126,39 +122,31 @@ def _write(plan: "Plan", work: "Work", stages: "Stages", name: str, out: Path, s
     from sooner.lab.experiments.significance import significance_of
 
     result = result_of(plan, stages, work.folder)
-    command = _command(name, plan.profile, work.seeds, work.trials, _only(plan, result))
+    # The models in the record, including those of earlier commands, unless they are all models of the plan.
+    only = [] if len(result.outcomes) == len(plan.contenders) else list(result.outcomes)
+    command = _command(name, plan.profile, work.seeds, work.trials, only)
     path = out / f"{plan.name}.json"
     record = with_earlier(result.to_dict(command, datetime.now(UTC).date().isoformat()), plan, read_record(path))
-    found = significance_of(record["models"], plan.phases or (("", plan.times[-1]),))
-    record["statistics"] = {} if found is None else found.to_dict()
-    pages = write_pages(out / plan.name, result, stages, work.folder, found)
+    significance = significance_of(record["models"], plan.phases or (("", plan.times[-1]),))
+    record["statistics"] = {} if significance is None else significance.to_dict()
+    pages = write_pages(out / plan.name, result, stages, work.folder, significance)
     write_whole(path, json.dumps(record, indent=1, allow_nan=False) + "\n")
     for table in pages.tables:
         screen.table(table.title, table.columns, table.rows)
-    screen.result(f"Record: [bold]{escape(str(path))}[/]")
-    screen.result(f"Page: [bold]{escape(str(pages.page))}[/]")
-    screen.answer({"record": str(path), "page": str(pages.page), "headline": record["headline"]})
-
-
-def _engine_of(plan: "Plan") -> str:
-    """The engine of the plan: `ray` if one of its trainings has workers, else `local`."""
-    return "ray" if any(each.settings.training.engine == "ray" for each in plan.contenders) else "local"
-
-
-def _only(plan: "Plan", result: "Result") -> list[str]:
-    """The models in the record, including those of earlier commands; empty if all models of the plan are there."""
-    return [] if len(result.outcomes) == len(plan.contenders) else list(result.outcomes)
+    screen.file("Record", path)
+    screen.file("Page", pages.page)
+    screen.json({"record": str(path), "page": str(pages.page), "headline": record["headline"]})
 
 
 def _command(name: str, profile: str, seeds: int, trials: int, only: list[str]) -> str:
-    """The command that gives the same record, without folders.
+    """The command that writes the same record, without folders.
 
     >>> _command("sat_nmnist_h", "cpu", 3, 0, ["newest frame"])
     "sooner reproduce sat_nmnist_h --profile cpu --seeds 3 --only 'newest frame'"
     """
-    chosen = [word for model in only for word in ("--only", model)]
+    models = [word for model in only for word in ("--only", model)]
     tuning = ["--tune", str(trials)] if trials else []
-    return shlex.join(["sooner", "reproduce", name, "--profile", profile, "--seeds", str(seeds), *chosen, *tuning])
+    return shlex.join(["sooner", "reproduce", name, "--profile", profile, "--seeds", str(seeds), *models, *tuning])
 
 
 def _duration(seconds: float) -> str:

@@ -4,7 +4,9 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, TypeAlias
 
 import typer
 from rich.console import Console
@@ -15,95 +17,112 @@ from rich.table import Table
 from sooner.evaluate.achieved import Achieved
 from sooner.evaluate.menu import COLUMNS, Menu
 
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="Print only results and errors.")]
 
+
+@dataclass(frozen=True)
 class Screen:
-    """Prints results or one JSON object to standard output, and messages to standard error.
+    """Prints results or one JSON object to standard output, and messages to standard error."""
 
-    Args:
-        as_json: print only the JSON object.
-        quiet: print no messages.
-    """
+    as_json: AsJson = False
+    quiet: Quiet = False
 
-    def __init__(self, *, as_json: bool, quiet: bool) -> None:
-        self.as_json, self.quiet = as_json, quiet
-        self._out = Console(highlight=False)
-        self._news = Console(stderr=True, highlight=False, quiet=quiet)
+    @cached_property
+    def _out(self) -> Console:
+        return Console(highlight=False)
+
+    @cached_property
+    def _messages(self) -> Console:
+        return Console(stderr=True, highlight=False, quiet=self.quiet)
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether the library may show its progress."""
+        return not (self.quiet or self.as_json)
 
     @contextmanager
-    def status(self, what: str) -> Iterator[None]:
+    def status(self, text: str) -> Iterator[None]:
         """Show a spinner."""
-        with self._news.status(what):
+        with self._messages.status(text):
             yield
 
-    def news(self, text: str) -> None:
+    def message(self, text: str) -> None:
         """Print a message that is not a result."""
-        self._news.print(text, soft_wrap=True)
+        self._messages.print(text, soft_wrap=True)
 
     def result(self, text: str) -> None:
         """Print a line of the result, unless the output is JSON."""
         if not self.as_json:
             self._out.print(text, soft_wrap=True)
 
-    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int = 1) -> None:
-        """Print a table of the result; the first `texts` columns are text, the others numbers."""
+    def file(self, label: str, path: object, hint: str = "") -> None:
+        """Print the path of a result."""
+        self.result(f"{label}: [bold]{escape(str(path))}[/]{hint}")
+
+    def table(
+        self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, text_columns: int = 1
+    ) -> None:
+        """Print a table of the result; the first `text_columns` columns are text, the others numbers."""
         if self.as_json:
             return
         table = Table(title=escape(title), title_justify="left")
         for index, name in enumerate(columns):
-            table.add_column(name, justify="left" if index < texts else "right", overflow="fold")
+            table.add_column(name, justify="left" if index < text_columns else "right", overflow="fold")
         for row in rows:
             table.add_row(*map(escape, row))
         self._out.print(table)
 
-    def answer(self, record: Mapping[str, Any]) -> None:
+    def json(self, record: Mapping[str, Any]) -> None:
         """Print the JSON object, if the output is JSON."""
         if self.as_json:
             typer.echo(as_json(record))
 
-    def achieved(self, found: Achieved) -> None:
-        """Print the error and the mean time of a rule, with confidence intervals."""
+    def achieved(self, achieved: Achieved) -> None:
+        """Print the error and the mean time of a rule, with confidence intervals, and a warning near chance."""
+        a = achieved
         rows = [
-            ("balanced error", f"{found.error:.2%}", f"{found.error_low:.2%} to {found.error_high:.2%}"),
-            ("mean time", f"{found.mean_time:.2f}", f"{found.mean_time_low:.2f} to {found.mean_time_high:.2f}"),
-            ("share of the series read", f"{found.earliness:.1%}", ""),
-            ("forced decisions", f"{found.forced:.2%}", f"{found.forced_low:.2%} to {found.forced_high:.2%}"),
+            ("balanced error", f"{a.error:.2%}", f"{a.error_low:.2%} to {a.error_high:.2%}"),
+            ("mean time", f"{a.mean_time:.2f}", f"{a.mean_time_low:.2f} to {a.mean_time_high:.2f}"),
+            ("share of the series read", f"{a.earliness:.1%}", ""),
+            ("forced decisions", f"{a.forced:.2%}", f"{a.forced_low:.2%} to {a.forced_high:.2%}"),
         ]
-        limits = "95% confidence interval" if found.groups is None else "95% confidence interval, by group"
-        groups = "" if found.groups is None else f" in {found.groups:,} groups"
-        self.table(f"{found.rule!r} on {found.series:,} series{groups}", ["", "estimate", limits], rows)
-
-    def near_chance(self, found: Achieved) -> None:
-        """Print a warning if a rule is hardly better than guessing."""
-        if (said := found.warning()) is not None:
+        groups = "" if a.groups is None else f" in {a.groups:,} groups"
+        self.table(f"{a.rule!r} on {a.series:,} series{groups}", ["", "estimate", limits_title(a.groups)], rows)
+        if (warning := a.warning()) is not None:
             remedy = (
                 "`sooner threshold MODEL` shows other thresholds. If none is better, use more series or other channels."
             )
-            self._news.print(f"[bold yellow]warning:[/] {escape(said.finding)} {remedy}", soft_wrap=True)
+            self.message(f"[bold yellow]warning:[/] {escape(warning.finding)} {remedy}")
 
     def menu(self, menu: Menu) -> None:
         """Print the thresholds to choose from."""
-        self.table("Thresholds to choose from", COLUMNS, menu.rows(), texts=0)
+        self.table("Thresholds to choose from", COLUMNS, menu.rows(), text_columns=0)
         self.result(f"{menu.note} Set one with `sooner threshold MODEL --max-error 0.05`, for example.")
 
     @contextmanager
     def downloads(self) -> Iterator[Progress]:
         """Progress bars in bytes."""
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=self._news) as progress:
+        with Progress(*columns, console=self._messages) as progress:
             yield progress
-
-    def bar(self) -> Progress:
-        """A progress bar that the caller starts and stops."""
-        return Progress(
-            BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=self._news, disable=self.quiet
-        )
 
     @contextmanager
     def counts(self) -> Iterator[Progress]:
         """Progress bars in items."""
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=self._news) as progress:
+        with Progress(*columns, console=self._messages) as progress:
             yield progress
+
+    def bar(self) -> Progress:
+        """A progress bar that the caller starts and stops."""
+        columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        return Progress(*columns, console=self._messages, disable=self.quiet)
+
+
+def limits_title(groups: object) -> str:
+    """The title of a column of confidence intervals."""
+    return "95% confidence interval" if groups is None else "95% confidence interval, by group"
 
 
 def as_json(record: Mapping[str, Any]) -> str:
@@ -114,10 +133,10 @@ def as_json(record: Mapping[str, Any]) -> str:
 def _plain(value: Any) -> Any:
     """The value as JSON types: NumPy arrays become lists, other objects strings."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
+        return {str(key): _plain(entry) for key, entry in value.items()}
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
+        return [_plain(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if isinstance(value, str | int | float | None) else str(value)

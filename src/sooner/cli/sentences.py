@@ -9,8 +9,8 @@ from typing import Any
 
 from sooner.errors import InvalidArgument
 
-# Arguments of the library that have another name in a command; the first parameter that the command has is used.
-_ALSO = {
+# Arguments of the library that have another name in a command: the first one that the command has is used.
+_SYNONYMS = {
     "random_state": ("seed",),
     "directory": ("folder",),
     "name": ("source",),
@@ -26,11 +26,11 @@ _SETTINGS = {
     "training.seed": "seed",
     "training.workers": "workers",
 }
-_PLAIN = {"y": "labels"}  # arguments that are no option of any command
-_PASSED = re.compile(r"""(?<![\w.('"\[{])(?P<name>[a-z_]+)=(?:"(?P<word>[^"]*)")?(?![\w\['(])""")
+_NOT_AN_OPTION = {"y": "labels"}
+_ARGUMENT = re.compile(r"""(?<![\w.('"\[{])(?P<name>[a-z_]+)=(?:"(?P<word>[^"]*)")?(?![\w\['(])""")
 
 
-def spoken(error: Exception, command: Any, words: Sequence[str]) -> str:
+def cli_message(error: Exception, command: Any, words: Sequence[str]) -> str:
     """The message of an error, with the names of options.
 
     Args:
@@ -38,7 +38,7 @@ def spoken(error: Exception, command: Any, words: Sequence[str]) -> str:
         command: click's root command.
         words: the command-line arguments.
     """
-    sentence = str(_of_the_machine(error) if isinstance(error, OSError) else error)
+    sentence = str(_file_error(error) if isinstance(error, OSError) else error)
     verb = command
     for word in words:
         verb = getattr(verb, "commands", {}).get(word, verb)
@@ -46,10 +46,10 @@ def spoken(error: Exception, command: Any, words: Sequence[str]) -> str:
     options = _options(verb)
     typed = {option for option in options.values() for word in words if word.partition("=")[0] == option}
     settings = {key: options[name] for key, name in _SETTINGS.items() if options.get(name) in typed}
-    return in_options(sentence, {**_PLAIN, **settings, **options}, elsewhere)
+    return with_options(sentence, {**_NOT_AN_OPTION, **settings, **options}, elsewhere)
 
 
-def in_options(sentence: str, options: Mapping[str, str], elsewhere: Mapping[str, str]) -> str:
+def with_options(sentence: str, options: Mapping[str, str], elsewhere: Mapping[str, str]) -> str:
     """The sentence with options instead of arguments.
 
     Args:
@@ -57,41 +57,41 @@ def in_options(sentence: str, options: Mapping[str, str], elsewhere: Mapping[str
         options: the options of the current command, by argument.
         elsewhere: options of `sooner train`, for arguments that the current command does not have.
 
-    >>> in_options('`max_error` must be above 0, or pass missing="mask".', {"max_error": "--max-error"}, {"missing": "--missing"})
-    '`--max-error` must be above 0, or pass --missing mask.'
+    >>> with_options('`max_error` must be 0, or pass missing="mask".', {"max_error": "--max-error"}, {"missing": "--missing"})
+    '`--max-error` must be 0, or pass --missing mask.'
     """
 
-    def passed(found: re.Match[str]) -> str:
-        option, word = options.get(found["name"]), found["word"]
-        if option is None and found["name"] not in elsewhere:
-            return found[0]
-        name, _, where = (option or elsewhere[found["name"]]).partition(" ")
-        return " ".join(filter(None, (name, word, where)))
+    def option_for(match: re.Match[str]) -> str:
+        option, value = options.get(match["name"]), match["word"]
+        if option is None and match["name"] not in elsewhere:
+            return match[0]
+        name, _, command = (option or elsewhere[match["name"]]).partition(" ")
+        return " ".join(filter(None, (name, value, command)))
 
-    sentence = re.sub(r"`([^`]+)`", lambda found: f"`{options.get(found[1], found[1])}`", sentence)
-    return _PASSED.sub(passed, sentence)
+    sentence = re.sub(r"`([^`]+)`", lambda match: f"`{options.get(match[1], match[1])}`", sentence)
+    return _ARGUMENT.sub(option_for, sentence)
 
 
 def _options(verb: Any) -> dict[str, str]:
     """The options of a command, by argument."""
-    found = {}
-    for each in verb.params:
-        option = next((name for name in each.opts if name.startswith("--")), None)
-        found[each.name] = option or (each.metavar or each.name).upper()
-    there = {**found, **{name: name for name in found.values()}}
-    for name, others in _ALSO.items():
-        known = next((there[other] for other in others if other in there), None)
-        found |= {name: known} if known is not None and name not in found else {}
-    return found
+    options = {}
+    for param in verb.params:
+        option = next((name for name in param.opts if name.startswith("--")), None)
+        options[param.name] = option or (param.metavar or param.name).upper()
+    known = {**options, **{name: name for name in options.values()}}
+    for name, synonyms in _SYNONYMS.items():
+        option = next((known[synonym] for synonym in synonyms if synonym in known), None)
+        if option is not None:
+            options.setdefault(name, option)
+    return options
 
 
-def _of_the_machine(error: OSError) -> Exception:
+def _file_error(error: OSError) -> Exception:
     """An error of the file system as a sentence."""
     path = "" if error.filename is None else str(error.filename)
     if isinstance(error, FileExistsError | NotADirectoryError) and path:
         return InvalidArgument(path, "a folder, or the name of a new one", "a file", "Name another one.")
     if isinstance(error, PermissionError) and path:
-        return InvalidArgument(
-            path, "readable, or in a folder that may be written to", "no permission", "Check the file permissions."
-        )
+        expected, remedy = "readable, or in a folder that may be written to", "Check the file permissions."
+        return InvalidArgument(path, expected, "no permission", remedy)
     return error

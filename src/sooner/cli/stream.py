@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from sooner.cli.options import ModelFile, columns_of
+from sooner.cli.options import AtEnd, Deadline, ModelFile, TableOptions, Threshold
 from sooner.cli.screen import as_json
 from sooner.errors import InvalidArgument
 from sooner.estimator import load
@@ -21,11 +21,9 @@ def stream(
     layout: Annotated[
         Literal["jsonl", "csv"], typer.Option("--format", help="Input format: JSON lines, or CSV with a header.")
     ] = "jsonl",
-    threshold: Annotated[float | None, typer.Option(help="A different threshold than the model's.")] = None,
-    deadline: Annotated[int | None, typer.Option(min=1, help="Force a decision at this observation.")] = None,
-    at_end: Annotated[
-        Literal["force", "abstain"], typer.Option(help="If the rule has not fired: name the leading class, or abstain.")
-    ] = "force",
+    threshold: Threshold = None,
+    deadline: Deadline = None,
+    at_end: AtEnd = "force",
     series: Annotated[str | None, typer.Option(help="Field with the series ID. Default: as in training.")] = None,
     time: Annotated[
         str | None, typer.Option(help="Field with the time, used for gaps only. Default: as in training.")
@@ -52,13 +50,13 @@ def stream(
     if threshold is not None:
         clf.threshold = threshold
     fleet = clf.stream(keyed=True, deadline=deadline, at_end=at_end)
-    known, gaps = columns_for(clf, columns_of(series, time, None, None, channels))
+    known, gaps = columns_for(clf, TableOptions(series=series, time=time, channels=channels).columns())
     names = [name for name in known.channels or () if name != GAP] or None
     for record in decisions_of(
-        _arriving(),
+        _lines(),
         fleet,
         layout=layout,
-        # Where the channels are known, the series and the time may be called what a table may call them.
+        # If the channels are known, series and time may have any of the default names of a table.
         series=known.series or (None if names else "series"),
         time=known.time or (None if names else "time"),
         end=end,
@@ -70,13 +68,13 @@ def stream(
         sys.stdout.flush()
 
 
-def _arriving() -> Iterator[str]:
+def _lines() -> Iterator[str]:
     """The lines of standard input; a line with invalid bytes is refused, with its number."""
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="surrogateescape")
-    # A line at a time: iterating over stdin itself would read ahead.
+    # `readline`, because iterating over stdin reads ahead.
     for number, line in enumerate(iter(sys.stdin.readline, ""), start=1):
-        if any("\ud800" <= letter <= "\udfff" for letter in line):
+        if any("\ud800" <= character <= "\udfff" for character in line):
             remedy = "Use this encoding in the sender."
             raise InvalidArgument(f"line {number}", f"text in {sys.stdin.encoding}", "other bytes", remedy)
         yield line

@@ -4,21 +4,8 @@ import warnings
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from sooner.cli.options import (
-    AsJson,
-    ChannelColumns,
-    GroupColumn,
-    LabelColumn,
-    ModelFile,
-    Part,
-    Quiet,
-    SeriesColumn,
-    TimeColumn,
-    columns_of,
-    read_for,
-)
+from sooner.cli.options import ModelFile, Split, TableOptions, read_for
 from sooner.cli.screen import Screen
 from sooner.errors import InvalidArgument, NearChance
 from sooner.estimator import load
@@ -37,14 +24,10 @@ def threshold(
     max_mean_time: Annotated[float | None, typer.Option(help="Maximum mean number of observations.")] = None,
     cost_of_waiting: Annotated[float | None, typer.Option(help="Cost of one observation if an error costs 1.")] = None,
     value: Annotated[float | None, typer.Option("--set", help="The threshold itself.")] = None,
-    part: Part = "validation",
-    series: SeriesColumn = None,
-    time: TimeColumn = None,
-    label: LabelColumn = None,
-    group: GroupColumn = None,
-    channels: ChannelColumns = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    part: Split = "validation",
+    *,
+    table: TableOptions,
+    screen: Screen,
 ) -> None:
     """Change the threshold of a trained model, and write the model back.
 
@@ -53,15 +36,13 @@ def threshold(
 
     Example: `sooner threshold pumps.sooner --max-error 0.02`
     """
-    screen = Screen(as_json=as_json, quiet=quiet)
     clf = load(model)
     targets = (max_error, max_mean_time, cost_of_waiting, value)
     names = ("max_error", "max_mean_time", "cost_of_waiting", "value")
     given = [name for name, target in zip(names, targets, strict=True) if target is not None]
     if len(given) > 1:
         raise InvalidArgument("`, `".join(given), "given alone", "several targets", "Give one of them.")
-    named = columns_of(series, time, label, group, channels)
-    held = clf.judged(None if source is None else read_for(clf, source, named, part))
+    held = clf.judged(None if source is None else read_for(clf, source, table.columns(), part))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NearChance)  # said below, in the words of the command line
         if value is not None:
@@ -72,10 +53,9 @@ def threshold(
             )
     found = clf.evaluate(held)
     screen.achieved(found)
-    screen.near_chance(found)
     if isinstance(clf.rule_, ThresholdRule) and not given:
         screen.menu(clf.menu(held))
     if given:
         clf.save(model)
-        screen.result(f"Written: [bold]{escape(str(model))}[/]")
-    screen.answer({**found.to_dict(), "threshold": clf.threshold, "file": str(model)})
+        screen.file("Written", model)
+    screen.json({**found.to_dict(), "threshold": clf.threshold, "file": str(model)})

@@ -11,21 +11,7 @@ from typing import Annotated, Literal
 import typer
 from rich.markup import escape
 
-from sooner.cli.engines import Address, Engine, Workers, cluster, on_engine
-from sooner.cli.options import (
-    AsJson,
-    ChannelColumns,
-    GroupColumn,
-    IgnoredColumns,
-    LabelColumn,
-    Part,
-    Quiet,
-    Seed,
-    SeriesColumn,
-    Source,
-    TimeColumn,
-    columns_of,
-)
+from sooner.cli.options import ClusterOptions, Seed, Source, Split, TrainingTableOptions
 from sooner.cli.screen import Screen
 from sooner.data.read import is_table, read
 from sooner.errors import InvalidArgument, NearChance
@@ -35,7 +21,7 @@ from sooner.series import Series
 from sooner.series.columns import Columns
 from sooner.train.settings import read_settings
 
-_SHOWN = 10  # channels and classes
+_MAX_NAMES = 10  # of channels and classes in the output
 
 
 def train(
@@ -65,19 +51,12 @@ def train(
     gaps: Annotated[
         Literal["none", "channel"], typer.Option(help="`channel` adds the time since the previous observation.")
     ] = "none",
-    part: Part = "train",
-    series: SeriesColumn = None,
-    time: TimeColumn = None,
-    label: LabelColumn = None,
-    group: GroupColumn = None,
-    channels: ChannelColumns = None,
-    ignore: IgnoredColumns = None,
-    engine: Engine = None,
-    workers: Workers = None,
-    address: Address = None,
+    part: Split = "train",
+    *,
+    table: TrainingTableOptions,
+    cluster: ClusterOptions,
     seed: Seed = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    screen: Screen,
 ) -> None:
     """Train a model on labelled series, and write it with a threshold.
 
@@ -91,16 +70,17 @@ def train(
 
     Example: `sooner train pumps.csv --series pump --time minute --label state --out pumps.sooner`
     """
-    screen = Screen(as_json=as_json, quiet=quiet)
     if out.name and not out.is_dir():
         out.parent.mkdir(parents=True, exist_ok=True)
-    refuse_no_place(out)  # now, not after training
+    refuse_no_place(out)  # before the training
     folder, window = out.with_name(out.name + ".run"), _order(order)
     if model == "prefix":
         remedy = "In Python EarlyClassifier(model='prefix') fits one."
         raise InvalidArgument("model", "one that can be written to a file", repr(model), remedy)
-    chosen = None if settings is None else on_engine(read_settings(settings), engine, workers)
-    on = (engine or "local") if chosen is None else chosen.training.engine
+    all_settings, engine = None, str(cluster.engine or "local")
+    if settings is not None:
+        all_settings = cluster.training_settings(read_settings(settings), cluster.workers)
+        engine = all_settings.training.engine
     clf = EarlyClassifier(
         model,
         window,
@@ -109,53 +89,46 @@ def train(
         rule=rule,
         priors=priors,
         missing=missing,
-        engine=on,
-        workers=workers or 1,
-        settings=chosen,
+        engine=engine,
+        workers=cluster.workers or 1,
+        settings=all_settings,
         folder=folder,
         random_state=seed,
-        verbose=0 if quiet or as_json else 2,
+        verbose=2 if screen.shows_progress else 0,
     )
-    columns = columns_of(series, time, label, group, channels, ignore)
+    columns = table.columns()
     try:
-        with cluster(on, workers, address):
+        with cluster.connected(engine):
             with screen.status(f"reading {escape(source)}"):
-                table = read(source, columns=columns, missing=missing, gaps=gaps, part=part)
-            tell(screen, source, table, columns or Columns())
+                series = read(source, columns=columns, missing=missing, gaps=gaps, part=part)
+            _describe(screen, source, series, columns or Columns())
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", NearChance)  # said below, in the words of the command line
-                clf.fit(table)
-            clf.columns_ = replace(columns or Columns(), channels=table.channels, ignore=())
+                warnings.simplefilter("ignore", NearChance)  # `screen.achieved` prints it
+                clf.fit(series)
+            clf.columns_ = replace(columns or Columns(), channels=series.channels, ignore=())
     except KeyboardInterrupt:
-        kept = (
-            f"The last checkpoint is in {escape(str(folder))}; the same command resumes from there."
-            if folder.exists()
-            else ""
-        )
-        screen.news(f"[bold]Stopped.[/] {kept}")
+        resume = f"The last checkpoint is in {escape(str(folder))}; the same command resumes from there."
+        screen.message(f"[bold]Stopped.[/] {resume if folder.exists() else ''}")
         sys.exit(130)
     clf.save(out)
     shutil.rmtree(folder, ignore_errors=True)
-    screen.result(
-        f"Model: [bold]{clf.model_name_}[/]" + (" (chosen by the size of the data)" if model == "auto" else "")
-    )
+    screen.file("Model", clf.model_name_, " (chosen by the size of the data)" if model == "auto" else "")
     if best := clf.training_.get("best"):
-        screen.news(f"Best mean accuracy over time {best['metric']:.4f} at step {best['step']}, validation.")
+        screen.message(f"Best mean accuracy over time {best['metric']:.4f} at step {best['step']}, validation.")
     screen.achieved(clf.achieved_)
-    screen.near_chance(clf.achieved_)
     screen.menu(clf.menu())
-    screen.news(
+    screen.message(
         "The threshold was chosen on these series: for an unbiased estimate, run `sooner evaluate` on a test set."
     )
-    screen.result(f"Written: [bold]{escape(str(out))}[/]")
-    screen.answer(
+    screen.file("Written", out)
+    screen.json(
         {
             "model": clf.model_name_,
             "file": str(out),
-            "series": len(table),
-            "channels": list(table.channels or ()),
-            "classes": table.classes.tolist(),
-            "groups": None if table.groups is None else len(set(table.groups.tolist())),
+            "series": len(series),
+            "channels": list(series.channels or ()),
+            "classes": series.classes.tolist(),
+            "groups": None if series.groups is None else len(set(series.groups.tolist())),
             "held_out": clf.achieved_.to_dict(),
             "menu": clf.menu().to_dict(),
         }
@@ -170,21 +143,21 @@ def _order(order: str) -> int | str:
     return int(order)
 
 
-def tell(screen: Screen, source: str, series: Series, columns: Columns) -> None:
-    """Say what is learned from: a column that nobody meant to be a channel must not become one in silence."""
+def _describe(screen: Screen, source: str, series: Series, columns: Columns) -> None:
+    """Print the series, channels, classes and groups, so that a column that is a channel by mistake is noticed."""
     low, high = int(series.lengths.min()), int(series.lengths.max())
     lengths = f"{low}" if low == high else f"{low} to {high}"
-    screen.news(f"{escape(source)}: {len(series):,} series of {lengths} observations")
+    screen.message(f"{escape(source)}: {len(series):,} series of {lengths} observations")
     by_default = is_table(source) and columns.channels is None
     hint = " (all other columns; --ignore leaves some out)" if by_default else ""
-    screen.news(f"Channels: {_some(series.channels or ())}{hint}")
+    screen.message(f"Channels: {_shortened(series.channels or ())}{hint}")
     counts = zip(series.classes.tolist(), series.class_counts().tolist(), strict=True)
-    screen.news(f"Classes: {_some([f'{name} ({count:,})' for name, count in counts])}")
+    screen.message(f"Classes: {_shortened([f'{name} ({count:,})' for name, count in counts])}")
     groups = "none" if series.groups is None else f"{len(set(series.groups.tolist())):,} of {columns.group}"
-    screen.news(f"Groups: {escape(groups)}")
+    screen.message(f"Groups: {escape(groups)}")
 
 
-def _some(names: Sequence[str]) -> str:
-    """The first `_SHOWN` names, and the number of the others."""
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return escape(", ".join(names[:_SHOWN])) + more
+def _shortened(names: Sequence[str]) -> str:
+    """The first names, and the number of the others."""
+    more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
+    return escape(", ".join(names[:_MAX_NAMES])) + more

@@ -5,23 +5,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from sooner.cli.engines import Address, Engine, Workers, cluster, on_engine
-from sooner.cli.options import (
-    AsJson,
-    ChannelColumns,
-    GroupColumn,
-    IgnoredColumns,
-    LabelColumn,
-    Part,
-    Quiet,
-    Seed,
-    SeriesColumn,
-    Source,
-    TimeColumn,
-    columns_of,
-)
+from sooner.cli.options import ClusterOptions, Seed, Source, Split, TrainingTableOptions
 from sooner.cli.screen import Screen
 from sooner.data.read import read
 from sooner.data.standardizer import Standardizer
@@ -32,8 +17,8 @@ from sooner.train.untrained import untrained
 
 
 @dataclass(frozen=True, eq=False)
-class _Maker:
-    """Builds an untrained model, in this process or on a worker."""
+class _Factory:
+    """Builds untrained models, in this process or on a worker."""
 
     series: Series
 
@@ -51,22 +36,15 @@ def tune(
     validation_share: Annotated[
         float, typer.Option(min=0.01, max=0.9, help="Share of the series in the validation set.")
     ] = 0.2,
-    part: Part = "train",
-    series: SeriesColumn = None,
-    time: TimeColumn = None,
-    label: LabelColumn = None,
-    group: GroupColumn = None,
-    channels: ChannelColumns = None,
-    ignore: IgnoredColumns = None,
-    engine: Engine = None,
-    workers: Workers = None,
-    address: Address = None,
+    part: Split = "train",
+    *,
+    table: TrainingTableOptions,
+    cluster: ClusterOptions,
     storage: Annotated[
         str | None, typer.Option(help="URL of the study's database. Default: a file in the output folder.")
     ] = None,
     seed: Seed = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    screen: Screen,
 ) -> None:
     """Search for better settings of a recurrent model.
 
@@ -81,32 +59,31 @@ def tune(
     from sooner.lab.tuning import read_search
     from sooner.lab.tuning import tune as search
 
-    screen = Screen(as_json=as_json, quiet=quiet)
-    shared, space = on_engine(read_settings(settings), engine, None), read_search(settings)
-    with cluster(shared.training.engine, workers, address):
-        table = read(source, columns=columns_of(series, time, label, group, channels, ignore), part=part)
-        training, held = table.hold_out(validation_share, seed)
+    fixed, space = cluster.training_settings(read_settings(settings), None), read_search(settings)
+    with cluster.connected(fixed.training.engine):
+        series = read(source, columns=table.columns(), part=part)
+        training, validation = series.hold_out(validation_share, seed)
         standardizer = Standardizer.fit(training)
-        ready, unseen = standardizer.apply(training), standardizer.apply(held)
+        training, validation = standardizer.apply(training), standardizer.apply(validation)
         out.mkdir(parents=True, exist_ok=True)
-        found = search(
-            _Maker(ready),
-            ready,
-            unseen,
-            shared,
+        result = search(
+            _Factory(training),
+            training,
+            validation,
+            fixed,
             space,
             trials=trials,
             study="sooner",
             storage=storage or f"sqlite:///{(out / 'study.db').resolve()}",
             seed=seed,
             folder=out,
-            verbose=not (quiet or as_json),
-            workers=workers,
+            verbose=screen.shows_progress,
+            workers=cluster.workers,
         )
-    best = next(trial for trial in found.trials if trial.metric == found.metric)
+    best = next(trial for trial in result.trials if trial.metric == result.metric)
     rows = [(key, str(value)) for key, value in best.values.items()]
-    screen.table(f"Best of {len(found.trials)} trials: mean accuracy {found.metric:.4f}", ["setting", "value"], rows)
-    screen.result(f"Written: [bold]{escape(str(out / 'best.toml'))}[/]")
-    screen.answer(
-        {"metric": found.metric, "values": dict(best.values), "trials": len(found.trials), "folder": str(out)}
+    screen.table(f"Best of {len(result.trials)} trials: mean accuracy {result.metric:.4f}", ["setting", "value"], rows)
+    screen.file("Written", out / "best.toml")
+    screen.json(
+        {"metric": result.metric, "values": dict(best.values), "trials": len(result.trials), "folder": str(out)}
     )

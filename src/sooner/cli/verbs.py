@@ -1,6 +1,7 @@
 """The commands, each imported when it is used: listing them imports neither torch nor scikit-learn."""
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -25,15 +26,10 @@ SHORT = {
 class _Modules(Mapping[str, Any]):
     """The commands by name."""
 
-    def __init__(self) -> None:
-        self._loaded: dict[str, Any] = {}
-
     def __getitem__(self, name: str) -> Any:
         if name not in SHORT:
             raise KeyError(name)
-        if name not in self._loaded:
-            self._loaded[name] = _command(name)
-        return self._loaded[name]
+        return _command(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(SHORT)
@@ -43,14 +39,14 @@ class _Modules(Mapping[str, Any]):
 
 
 class Verbs(TyperGroup):
-    """A group of commands whose modules are imported one by one."""
+    """A group of commands whose modules are imported when they are used."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.commands = _Modules()  # type: ignore[assignment]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """The list, from the short texts."""
+        """List the commands with their short texts."""
         modules = self.commands
         self.commands = {name: TyperCommand(name, help=text) for name, text in SHORT.items()}
         try:
@@ -59,12 +55,15 @@ class Verbs(TyperGroup):
             self.commands = modules
 
 
+@cache
 def _command(name: str) -> Any:
     module = import_module(f"sooner.cli.{name}")
     app = getattr(module, "app", None)
     if app is None:
+        from sooner.cli.options import grouped
+
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
-        app.command(name)(getattr(module, name))
+        app.command(name)(grouped(getattr(module, name)))
     command = typer.main.get_command(app)
     command.name = name
     return command
