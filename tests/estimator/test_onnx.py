@@ -19,7 +19,7 @@ from sooner.data.standardizer import Standardizer
 from sooner.errors import InvalidArgument, LawBroken
 from sooner.estimator.learning import Learned
 from sooner.estimator.onnx import export
-from sooner.estimator.onnx.export import compared, export_step
+from sooner.estimator.onnx.export import export_step, rule_outputs
 from sooner.estimator.onnx.stream import OnnxStep, OnnxStream
 from sooner.models import Earliest, Recurrent
 from sooner.rules import MSPRT, FixedTime, Halting, LogOdds, Patience, ProbabilityThreshold, SingleLabel
@@ -297,7 +297,7 @@ RULES = [
 def test_comparison_with_a_tensor_is_the_step_of_the_rule(rule):
     scores = torch.randint(-3, 4, (500, 4), generator=torch.Generator().manual_seed(0)) / 2  # many ties
     threshold = torch.tensor(next(iter(vars(rule).values())), dtype=torch.float64)
-    statistic, fired, label = compared(rule, scores, torch.ones(500, dtype=torch.int64), threshold)
+    statistic, fired, label = rule_outputs(rule, scores, torch.ones(500, dtype=torch.int64), threshold)
     _, expected, named = rule.step(rule.init(500), scores)
     torch.testing.assert_close(fired, expected)
     torch.testing.assert_close(label, named)

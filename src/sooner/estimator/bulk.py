@@ -1,10 +1,7 @@
-"""Stored series, as many as there are: a long table in, one row out for each series.
+"""Bulk scoring: a long table in, one row out for each series.
 
-The work is done by shards (`sooner.data.tables.shards`), each of which is read, decided and forgotten, one after
-the other here, or by the workers of a cluster. Both ways make the same parts of the same series and use the same number of
-threads, so that they give the same rows to the last bit.
-
-Only `sooner score` and who calls it from Python import this module, and late: it needs pyarrow.
+The table is read in shards (`sooner.data.tables.shards`), one after the other in this process or by the workers of a cluster.
+Both use the same shards and the same number of threads, so the rows are equal to the last bit.
 """
 
 import math
@@ -41,12 +38,12 @@ from sooner.stream import AtEnd
 
 Engine: TypeAlias = Literal["local", "ray"]
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called with the shards that are done, and with all."""
+"""Called with the number of shards that are done, and the total number."""
 
 COLUMNS = ("label", "time", "crossed", "margin")
-"""Of the table that comes out, behind the id of the series."""
+"""Columns of the output after the series ID."""
 
-_GROUP = 2**17  # rows of the output that are written at a time
+_ROW_GROUP = 2**17  # rows of the output that are written together
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ class Summary:
 
     Attributes:
         series: number of rows written, one per series.
-        observations: number of rows of the table that these series have.
+        observations: number of observations of these series.
         crossed: number of series whose decision was not forced.
         mean_time: mean number of observations until the decision.
         failed: unreadable files, each with the reason.
@@ -69,7 +66,7 @@ class Summary:
 
 
 class ShardResult(NamedTuple):
-    """What a shard gave: its rows, the number of observations behind them, and files that could not be read."""
+    """The output rows of a shard, their number of observations, and the unreadable files with reasons."""
 
     rows: Any
     observations: int
@@ -78,14 +75,14 @@ class ShardResult(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Scoring:
-    """All that is needed to decide the series of a shard.
+    """Decides the series of a shard.
 
     Args:
         classifier: fitted; its threshold is used.
         plan: the table, in shards.
-        deadline: no decision may take more observations.
-        at_end: where the rule never fires, "force" names the leader, and "abstain" gives None.
-        threads: of torch; the last bit of a sum may depend on it.
+        deadline: maximum number of observations per decision.
+        at_end: if the rule never fires, "force" names the leading class, and "abstain" gives None.
+        threads: number of torch threads, on which the last bit of a sum may depend.
     """
 
     classifier: EarlyClassifier
@@ -109,13 +106,13 @@ class Scoring:
 
     @cached_property
     def schema(self) -> Any:
-        """The columns of the output: the id as it was, the label as the classes are."""
-        labels = _names(self.classifier.classes_, None).type
-        kinds = (self.plan.id_type, labels, pa.int64(), pa.bool_(), pa.float64())
-        return pa.schema(zip((self.plan.layout.choice.series, *COLUMNS), kinds, strict=True))
+        """The columns of the output, with the types of the IDs and of the classes."""
+        label = _label_array(self.classifier.classes_, None).type
+        types = (self.plan.id_type, label, pa.int64(), pa.bool_(), pa.float64())
+        return pa.schema(zip((self.plan.layout.choice.series, *COLUMNS), types, strict=True))
 
-    def outcome(self, shard: int) -> ShardResult:
-        """Decide the series that begin in a shard. What turns out to be damaged is passed over, from the start."""
+    def decide_shard(self, shard: int) -> ShardResult:
+        """Decide the series that begin in a shard; if a section is damaged, the shard is read again without it."""
         broken: Broken = self.plan.broken
         while True:
             reader = ShardReader(self.plan, shard, broken)
@@ -129,20 +126,20 @@ class Scoring:
         if reader.torn:
             torn = pa.array(list(reader.torn)).cast(self.plan.id_type)
             rows = rows.filter(pc.invert(pc.is_in(rows.column(0), value_set=torn)))
-        ours = self.plan.shards[shard]
-        failed = {index: why for index, why in broken.items() if index in ours or index not in self.plan.broken}
+        ranges = self.plan.shards[shard]
+        failed = {index: why for index, why in broken.items() if index in ranges or index not in self.plan.broken}
         return ShardResult(rows, reader.rows, {self.plan.ranges[index].file: why for index, why in failed.items()})
 
     def _decide(self, series: Series) -> Any:
-        """The rows of some series."""
-        observations = series.observations[:, : self.deadline]  # what comes later can no longer matter
+        """The output rows of some series."""
+        observations = series.observations[:, : self.deadline]
         ends = series.lengths.clamp(max=observations.shape[1])
         scored = self.classifier.scores(Series(observations, ends))
-        found = decided(self.classifier.rule_, scored, self.classifier.classes_, self.deadline, self.at_end)
-        ahead = margin(scored.scores[np.arange(len(scored)), found.times - 1]).numpy()
-        labels = _names(found.labels, self.schema.field("label").type)
+        decisions = decided(self.classifier.rule_, scored, self.classifier.classes_, self.deadline, self.at_end)
+        margins = margin(scored.scores[np.arange(len(scored)), decisions.times - 1]).numpy()
+        labels = _label_array(decisions.labels, self.schema.field("label").type)
         ids = pa.array([] if series.ids is None else series.ids.tolist(), self.plan.id_type)
-        return pa.table([ids, labels, found.times, found.crossed, ahead], schema=self.schema)
+        return pa.table([ids, labels, decisions.times, decisions.crossed, margins], schema=self.schema)
 
 
 def score_table(
@@ -184,20 +181,24 @@ def score_table(
         unit_rows: minimum number of rows per shard.
         progress: called after each shard.
     """
-    target = _refuse_no_table(out)
+    target = _as_target(out)
     unit_rows = as_whole(unit_rows, name="unit_rows", low=1, remedy="It counts rows.")
-    plan = _planned(classifier, source, columns, unit_rows, target)
+    plan = _plan(classifier, source, columns, unit_rows, target)
     scoring = Scoring(classifier, plan, deadline, at_end, threads)
-    _refuse_elsewhere(engine, address, workers)
+    if engine not in ("local", "ray"):
+        raise UnknownName("engine", engine, ("local", "ray"))
+    for name, value in (("address", address), ("workers", workers)):
+        if value is not None and engine == "local":
+            raise InvalidArgument(name, 'None with engine="local"', repr(value), 'It belongs to engine="ray".')
 
     def score(scoring: Scoring) -> Summary:
         if engine == "ray":
-            with closing(engine_module("ray", "bulk").outcomes(scoring, address, workers)) as found:
-                return _written(target, scoring, found, progress)
-        return _written(target, scoring, map(scoring.outcome, range(len(scoring.plan.shards))), progress)
+            with closing(engine_module("ray", "bulk").shard_results(scoring, address, workers)) as results:
+                return _write(target, scoring, results, progress)
+        return _write(target, scoring, map(scoring.decide_shard, range(len(scoring.plan.shards))), progress)
 
     try:
-        # The IDs of Parquet files are read in no time. All of a CSV would be read twice: it shows while it is scored.
+        # Reading only the IDs is fast in Parquet files. A CSV file would be read twice: it is checked while it is scored.
         if plan.rows is not None and not plan.contiguous():
             raise SeriesReturns
         return score(scoring)
@@ -206,67 +207,43 @@ def score_table(
             return score(replace(scoring, plan=in_order))
 
 
-def _refuse_elsewhere(engine: str, address: str | None, workers: int | None) -> None:
-    """The engine is known, and this process has neither an address nor workers."""
-    if engine not in ("local", "ray"):
-        raise UnknownName("engine", engine, ("local", "ray"))
-    for name, value in (("address", address), ("workers", workers)):
-        if value is not None and engine == "local":
-            raise InvalidArgument(name, 'None with engine="local"', repr(value), 'It belongs to engine="ray".')
-
-
-def _planned(
-    classifier: EarlyClassifier, source: str | Path, columns: Columns | None, least: int, target: Path
+def _plan(
+    classifier: EarlyClassifier, source: str | Path, columns: Columns | None, shard_rows: int, target: Path
 ) -> TablePlan:
-    """The shards of the table, none of whose files is the one to write."""
+    """The shards of the table, which must not contain the output file."""
     named, gaps = columns_for(classifier, columns)
-    plan = TablePlan.in_shards(source, named, missing=classifier.missing, gaps=gaps, shard_rows=least)
+    plan = TablePlan.in_shards(source, named, missing=classifier.missing, gaps=gaps, shard_rows=shard_rows)
     if target.resolve() in {Path(rows.file).resolve() for rows in plan.ranges}:
         raise InvalidArgument("out", "another file than those of the table", str(target), "Name a new one.")
     return plan
 
 
-def _written(target: Path, scoring: Scoring, outcomes: Iterable[ShardResult], progress: Progress | None) -> Summary:
-    """Write the rows of all shards under another name, which becomes the right one in one move."""
-    tally = _Tally()
-    with whole_file(target) as part, pq.ParquetWriter(part, scoring.schema) as writer:
-        held: list[Any] = []
-        for done, outcome in enumerate(outcomes, start=1):
-            tally.add(outcome)
-            held.append(outcome.rows)
-            if sum(map(len, held)) >= _GROUP:
-                writer.write_table(pa.concat_tables(held))
-                held = []
+def _write(target: Path, scoring: Scoring, results: Iterable[ShardResult], progress: Progress | None) -> Summary:
+    """Write the rows of all shards to a file that appears when it is complete."""
+    series = observations = crossed = times = 0
+    failed: dict[str, str] = {}
+    pending: list[Any] = []
+    with whole_file(target) as temporary, pq.ParquetWriter(temporary, scoring.schema) as writer:
+        for done, result in enumerate(results, start=1):
+            series += len(result.rows)
+            observations += result.observations
+            crossed += pc.sum(result.rows["crossed"]).as_py() or 0
+            times += pc.sum(result.rows["time"]).as_py() or 0
+            failed.update(result.failed)
+            pending.append(result.rows)
+            if sum(map(len, pending)) >= _ROW_GROUP:
+                writer.write_table(pa.concat_tables(pending))
+                pending = []
             if progress is not None:
                 progress(done, len(scoring.plan.shards))
-        if held:
-            writer.write_table(pa.concat_tables(held))
-    return tally.summary()
+        if pending:
+            writer.write_table(pa.concat_tables(pending))
+    return Summary(series, observations, crossed, times / series if series else math.nan, tuple(sorted(failed.items())))
 
 
-class _Tally:
-    """Counts what is written."""
-
-    def __init__(self) -> None:
-        self._series, self._observations, self._crossed, self._times = 0, 0, 0, 0
-        self._failed: dict[str, str] = {}
-
-    def add(self, outcome: ShardResult) -> None:
-        _, _, times, crossed, _ = outcome.rows.columns
-        self._series += len(outcome.rows)
-        self._observations += outcome.observations
-        self._crossed += pc.sum(crossed).as_py() or 0
-        self._times += pc.sum(times).as_py() or 0
-        self._failed.update(outcome.failed)
-
-    def summary(self) -> Summary:
-        mean = self._times / self._series if self._series else math.nan
-        return Summary(self._series, self._observations, self._crossed, mean, tuple(sorted(self._failed.items())))
-
-
-def _names(labels: npt.NDArray[Any], kind: Any) -> Any:
+def _label_array(labels: npt.NDArray[Any], type_: Any) -> Any:
     try:
-        return pa.array(labels.tolist(), type=kind)
+        return pa.array(labels.tolist(), type=type_)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         remedy = "A column holds one type: train with labels of one."
         raise InvalidArgument("classes", "texts, or numbers of one type", f"{labels.tolist()}", remedy) from None
@@ -282,8 +259,8 @@ def _threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _refuse_no_table(out: str | PathLike[str]) -> Path:
-    """The path of a Parquet file that can be written."""
+def _as_target(out: str | PathLike[str]) -> Path:
+    """The path of a Parquet file in an existing folder."""
     target = Path(out).expanduser()
     if target.is_dir() or not sources.is_parquet(target):
         got = f"the folder {target}" if target.is_dir() else str(target)

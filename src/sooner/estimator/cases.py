@@ -1,4 +1,4 @@
-"""The door of scikit-learn: what its tools pass as X and y, checked by its own checks."""
+"""X and y as scikit-learn's tools pass them, checked by scikit-learn's own checks."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,12 +16,11 @@ from sooner.series import Series
 from sooner.series.frame import is_frame, refuse_ambiguous
 from sooner.types import IntArray
 
-_OURS = (Tensor, np.ma.MaskedArray)
-"""What scikit-learn does not know, or takes for a plain array."""
+_OWN_CHECKS = (Tensor, np.ma.MaskedArray)  # scikit-learn does not know them, or ignores the mask
 
 
 def labelled_series(X: Any, y: Any, groups: Any, sample_weight: Any, estimator: Any) -> Series:  # noqa: N803
-    """The door of `fit`: what users bring, as a record with labels; the number of features is noted in the estimator."""
+    """The labelled series for `fit`; sets the number of features of the estimator."""
     if isinstance(X, Series):
         series = Series.of(X, None if y is None else as_targets(y), groups=groups)
         estimator.n_features_in_ = int(np.prod(series.features))
@@ -40,7 +39,7 @@ def labelled_series(X: Any, y: Any, groups: Any, sample_weight: Any, estimator: 
 
 
 def series_for(X: Any, classifier: Any) -> Series:  # noqa: N803
-    """The door of everything that comes after `fit`: a record with the channels that the classifier was trained on."""
+    """The series for a fitted classifier, with the channels that it was trained on."""
     if not isinstance(X, Series):
         return Series.from_aeon(as_cases(X, classifier), missing=classifier.missing)
     channels = None if classifier.columns_ is None else classifier.columns_.channels
@@ -48,22 +47,22 @@ def series_for(X: Any, classifier: Any) -> Series:  # noqa: N803
 
 
 def as_cases(X: Any, estimator: Any) -> Any:  # noqa: N803  (what every time-series library calls it)
-    """Tensors, and lists of one array for each series, as they are; all else is an array or becomes one."""
-    if isinstance(X, _OURS) or _one_for_each(X):
+    """Tensors, and lists with one array for each series, unchanged; everything else as a checked array."""
+    if isinstance(X, _OWN_CHECKS) or _is_list_of_series(X):
         return X
     if is_frame(X):
-        refuse_ambiguous(X)  # a long table would be taken for a wide one, and a model trained on nonsense
-    # Missing values are our own matter: they are masked, or refused by series and time.
+        refuse_ambiguous(X)  # a long table must not be taken for a wide one
+    # Missing values are checked later: they are masked, or refused by series and time.
     return check_array(X, allow_nd=True, ensure_all_finite=False, estimator=estimator, input_name="X")
 
 
 def as_targets(y: Any) -> npt.NDArray[Any]:
-    """One label for each series; a number that could be a measurement is no label."""
+    """One label for each series; continuous numbers are refused."""
     if y is None:
         remedy = "This estimator requires y to be passed, but the target y is None."
         raise InvalidArgument("y", "the labels of the series", "None", remedy)
-    labels: npt.NDArray[Any] = column_or_1d(as_entries(y, name="y") if isinstance(y, _OURS) else y, warn=True)
-    with np.errstate(invalid="ignore"):  # it tries whether numbers are whole, and one of 1e300 would be a warning
+    labels: npt.NDArray[Any] = column_or_1d(as_entries(y, name="y") if isinstance(y, _OWN_CHECKS) else y, warn=True)
+    with np.errstate(invalid="ignore"):  # 1e300 would be a warning in the check for whole numbers
         try:
             check_classification_targets(labels)
         except TypeError:
@@ -72,24 +71,24 @@ def as_targets(y: Any) -> npt.NDArray[Any]:
 
 
 def class_indices(y: Any, classes: npt.NDArray[Any]) -> IntArray:
-    """Labels as places among the classes."""
+    """Labels as indices into the classes."""
     names, known = as_targets(y).tolist(), classes.tolist()
-    where = {name: place for place, name in enumerate(known)}
-    indices = [where.get(name, -1) for name in names]
+    index_of = {name: index for index, name in enumerate(known)}
+    indices = [index_of.get(name, -1) for name in names]
     if -1 in indices:
-        strange = indices.index(-1)
-        got = f"{names[strange]!r} at index {strange}"
+        unknown = indices.index(-1)
+        got = f"{names[unknown]!r} at index {unknown}"
         raise InvalidArgument("y", f"among the classes {known}", got, "It was not in training.")
     return np.asarray(indices, dtype=np.int64)
 
 
 def features_in(cases: Any) -> int:
-    """What scikit-learn calls the features of an array: all but its first axis. Of a list, the channels."""
+    """The number of features in scikit-learn's sense: all axes but the first, or the channels of a list of series."""
     return int(np.shape(cases[0])[0]) if isinstance(cases, list | tuple) else int(np.prod(cases.shape[1:]))
 
 
-def _one_for_each(X: Any) -> bool:  # noqa: N803
-    """Whether this is a list or an object array of series, each with axes of its own."""
+def _is_list_of_series(X: Any) -> bool:  # noqa: N803
+    """Whether this is a list or an object array with one array for each series."""
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:
         return len(X) > 0
     if not isinstance(X, list | tuple) or len(X) == 0:
@@ -99,7 +98,7 @@ def _one_for_each(X: Any) -> bool:  # noqa: N803
 
 
 def _shape(case: Any) -> tuple[int, ...]:
-    """Without looking at more than the first entry of nested lists."""
+    """The shape, from the first entries of nested lists."""
     if hasattr(case, "shape"):
         return tuple(case.shape)
     return (len(case), *_shape(case[0])) if isinstance(case, list | tuple) and len(case) else ()

@@ -1,4 +1,4 @@
-"""What the classes are expected to be like in use, and what that adds to scores that have no prior in them."""
+"""Class priors, and their logarithm as an offset of scores."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,9 +15,9 @@ def prior_offset(priors: Any, classes: Sequence[Any], counts: IntArray) -> npt.N
     """(classes,): the log prior, 0 for the most frequent class.
 
     Args:
-        priors: "equal", "training", or one number for each class, as an array or as a dict from names.
-        classes: their names.
-        counts: how often each was there in training.
+        priors: "equal", "training", or one number for each class, as an array or as a dict from class names.
+        classes: class names.
+        counts: number of training series of each class.
 
     >>> prior_offset({"ill": 1, "well": 4}, ["ill", "well"], np.array([5, 5])).round(3).tolist()
     [-1.3860000371932983, 0.0]
@@ -33,13 +33,12 @@ def _shares(priors: Any, classes: Sequence[Any], counts: IntArray) -> FloatArray
             expected = "'equal', 'training', or one number for each class"
             raise InvalidArgument("priors", expected, repr(priors), "A dict from classes to numbers will do.")
         return np.ones(len(counts)) if priors == "equal" else counts.astype(np.float64)
-    given = priors
-    if isinstance(given, Mapping):
-        if set(given) != set(classes):
-            got = sorted(given, key=str)
+    if isinstance(priors, Mapping):
+        if set(priors) != set(classes):
+            got = sorted(priors, key=str)
             raise InvalidArgument("priors", f"one for each of {list(classes)}", got, "Name all of them.")
-        given = [given[name] for name in classes]
-    shares = as_weights(given, len(counts), name="priors")
+        priors = [priors[name] for name in classes]
+    shares = as_weights(priors, len(counts), name="priors")
     if not shares.all():
         raise InvalidArgument("priors", "above 0", shares.tolist(), "A class that cannot come needs no classifier.")
     return shares

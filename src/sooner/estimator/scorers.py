@@ -1,7 +1,7 @@
-"""Scorers for scikit-learn's model selection, which compare early classifiers at the same speed.
+"""Scorers for scikit-learn's model selection: `GridSearchCV(EarlyClassifier(), grid, scoring=ErrorAt(8.0))`.
 
-`clf.score` measures a classifier at its own threshold, so a slow one looks better than a fast one. These scorers read the whole
-speed-accuracy curve on the validation fold: `GridSearchCV(EarlyClassifier(), grid, scoring=ErrorAt(8.0))`.
+`clf.score` measures a classifier at its own threshold, so a slow one looks better than a fast one. These scorers compare early
+classifiers by their speed-accuracy curves on the validation fold.
 """
 
 from dataclasses import dataclass

@@ -120,9 +120,10 @@ def achieved_of(rule: Rule, scored: Scored, *, confidence: float = 0.95) -> Achi
     truths, chance = scored.truths, 1 - 1 / scored.scores.shape[2]
     errors, times = class_errors(decisions, truths), hitting_times(decisions)
     error, mean_time, forced = _limits(decisions, truths, scored.groups, confidence)
+    counts, wrong = np.bincount(truths), np.bincount(truths, decisions.labels != truths)
     at_most = float(
-        _limits(decisions, truths, None, 2 * _CONFIDENCE - 1)[0].high
-    )  # the upper end of a two-sided interval
+        balanced_limits(wrong, counts, confidence=2 * _CONFIDENCE - 1).high
+    )  # one end of a two-sided interval
     near = _NEAR_IF_UNCERTAIN if at_most >= chance else _NEAR
     return Achieved(
         rule=rule,

@@ -20,7 +20,7 @@ from sooner.estimator.bulk import Scoring, ShardResult
 from sooner.inputs import as_whole
 
 
-def outcomes(scoring: Scoring, address: str | None, workers: int | None) -> Generator[ShardResult, None, None]:
+def shard_results(scoring: Scoring, address: str | None, workers: int | None) -> Generator[ShardResult, None, None]:
     """What was found in the shards, in their order.
 
     Args:
@@ -46,7 +46,7 @@ def outcomes(scoring: Scoring, address: str | None, workers: int | None) -> Gene
         )
         try:
             for batch in done.iter_batches(batch_size=None, batch_format="pyarrow"):
-                for message in batch.column("outcome").to_pylist():
+                for message in batch.column("result").to_pylist():
                     yield _unpickled(message)
         except ray.exceptions.RayError:
             raise WorkersLost("The scoring", "Nothing was written.") from None
@@ -57,14 +57,14 @@ def _decide(batch: Mapping[str, Any], kept: list[Any]) -> Any:
 
     An error about invalid data is returned like a result, because a retry would not help.
     """
-    found: list[bytes] = []
+    messages: list[bytes] = []
     for shard in batch["shard"].tolist():
         try:
-            outcome: ShardResult | Exception = _fetch(kept[0]).outcome(shard)
+            result: ShardResult | Exception = _fetch(kept[0]).decide_shard(shard)
         except (SoonerError, OSError) as error:
-            outcome = error
-        found.append(pickle.dumps(outcome))
-    return pa.table({"outcome": pa.array(found, pa.large_binary())})
+            result = error
+        messages.append(pickle.dumps(result))
+    return pa.table({"result": pa.array(messages, pa.large_binary())})
 
 
 @lru_cache(maxsize=1)

@@ -1,6 +1,6 @@
-"""`sooner` inside other people's tools: as an early classifier of aeon, and as a trigger of ml_edm.
+"""`sooner` inside other tools: as an early classifier of aeon, and as a trigger of ml_edm.
 
-aeon is the extra `sooner[archives]` and takes a second to import, so it is imported with the one name that needs it.
+aeon, of the extra `sooner[archives]`, is imported only with `AeonEarlyClassifier`, because it takes a second.
 """
 
 from typing import TYPE_CHECKING, Any

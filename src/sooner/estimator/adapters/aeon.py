@@ -1,4 +1,4 @@
-"""`EarlyClassifier` with the methods of aeon's early classifiers, so that whatever drives `TEASER` can drive it."""
+"""`EarlyClassifier` with the methods of aeon's early classifiers such as `TEASER`."""
 
 import warnings
 from typing import Any
@@ -15,33 +15,30 @@ from sooner.evaluate.metrics import earliness, harmonic_mean
 from sooner.types import BoolArray, Decisions, FloatArray, IntArray
 
 UNDECIDED = -1
-"""What aeon has in the place of a label, and of every probability, while it is not safe to decide."""
+"""aeon's label and probability of cases that are not decided yet."""
 
 
 class AeonEarlyClassifier(BaseEarlyClassifier):  # type: ignore[misc]  # aeon has no types
-    """An early classifier of aeon: answers are pairs (labels or probabilities, whether they are safe to use).
+    """An early classifier of aeon; its methods return labels or probabilities, and whether they are safe to use.
 
-    aeon sends the series so far and asks again with longer ones, from which it has dropped the rows that were safe. A row
-    is safe once the rule has fired; at `n_timepoints_`, the length of the training series, every row is, and nothing that
-    lies beyond is read. aeon has no word for a series that ends sooner, so all training series are of one length: for unequal
-    ones take `EarlyClassifier` itself. Every observation can bring the decision, where TEASER waits for the next of its
-    classification points, and prefixes of any length are taken.
+    aeon passes prefixes of any length, and later longer prefixes without the cases that were safe. A case is safe once the rule
+    has fired, or at `n_timepoints_`, the length of the training series. All training series have the same length; for unequal
+    lengths use `EarlyClassifier`. Every call reads the prefix from its start; `classifier_.stream()` costs the same at every
+    observation.
 
-    `state_info` has a row of four integers for each case: the index of the last observation that was read, 1 if the case is
-    decided, the place in `classes_` of the class that leads, and the number of observations read.
-
-    Every call reads the prefix it is sent from the start; `classifier_.stream()` costs the same at every observation.
+    `state_info` has four integers for each case: the index of the last observation that was read, 1 if the case is decided, the
+    index in `classes_` of the leading class, and the number of observations that were read.
 
     Args:
-        classifier: what decides, unfitted (or fitted: it is cloned); by default `EarlyClassifier()`.
-        random_state: in the place of the classifier's own, if given.
+        classifier: is cloned; by default `EarlyClassifier()`.
+        random_state: replaces that of the classifier, if given.
 
     Attributes:
         classifier_: the fitted `EarlyClassifier`; its `threshold` may be changed.
         n_cases_, n_channels_, n_timepoints_: of the training series.
 
     >>> from aeon.datasets import load_unit_test
-    >>> (x, y), (new, _) = (load_unit_test(split=part) for part in ("train", "test"))
+    >>> (x, y), (new, _) = (load_unit_test(split=split) for split in ("train", "test"))
     >>> clf = AeonEarlyClassifier().fit(x, y)
     >>> clf.classifier_.threshold = 4.0
     >>> labels, safe = clf.predict(new[:, :, :4])
@@ -64,7 +61,7 @@ class AeonEarlyClassifier(BaseEarlyClassifier):  # type: ignore[misc]  # aeon ha
             self.set_tags(**{"capability:missing_values": True})
 
     def compute_harmonic_mean(self, state_info: IntArray, y: Any) -> tuple[float, float, float]:
-        """Harmonic mean of accuracy and 1 - earliness, accuracy, and earliness, of cases that are all decided.
+        """Harmonic mean of accuracy and 1 - earliness, accuracy, and earliness of decided cases.
 
         Args:
             state_info: (n_cases, 4).
@@ -76,7 +73,7 @@ class AeonEarlyClassifier(BaseEarlyClassifier):  # type: ignore[misc]  # aeon ha
         return mean, accuracy, earliness(decisions, self.n_timepoints_)
 
     def _check_X(self, X: Any) -> Any:  # noqa: N802, N803  (aeon's name)
-        # aeon warns of series that do not vary, as the first observations of a live one do not.
+        # aeon warns of series that do not vary, such as a single observation.
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*very little variation")
             return super()._check_X(X)
@@ -113,7 +110,7 @@ class AeonEarlyClassifier(BaseEarlyClassifier):  # type: ignore[misc]  # aeon ha
         return self.compute_harmonic_mean(self.state_info, y)
 
     def _decided(self, X: Any) -> tuple[FloatArray, BoolArray]:  # noqa: N803
-        """The posterior at the decision, or now, and whether it is one; the rest is in `state_info`."""
+        """The posterior at the decision or the last observation, and whether the case is decided; sets `state_info`."""
         scored = self.classifier_.scores(X)
         scores, lengths = scored
         ends = np.minimum(lengths, self.n_timepoints_)
@@ -121,19 +118,19 @@ class AeonEarlyClassifier(BaseEarlyClassifier):  # type: ignore[misc]  # aeon ha
         safe = decisions.crossed | (lengths >= self.n_timepoints_)
         columns = (decisions.times - 1, safe, decisions.labels, decisions.times)
         self.state_info = np.stack(columns, axis=1).astype(np.int64)
-        at = torch.as_tensor(scores[np.arange(len(scores)), decisions.times - 1])
-        return at.softmax(dim=1).numpy(), safe
+        last = torch.as_tensor(scores[np.arange(len(scores)), decisions.times - 1])
+        return last.softmax(dim=1).numpy(), safe
 
     def _named(self, safe: BoolArray) -> npt.NDArray[Any]:
         labels: npt.NDArray[Any] = self.classes_[self.state_info[:, 2]]
         if safe.all():
             return labels
-        # As aeon has it, text among labels of text.
-        silence = np.asarray(UNDECIDED).astype(np.str_ if labels.dtype.kind == "U" else np.int64)
-        return np.where(safe, labels, silence)
+        # aeon uses a text among labels that are texts.
+        undecided = np.asarray(UNDECIDED).astype(np.str_ if labels.dtype.kind == "U" else np.int64)
+        return np.where(safe, labels, undecided)
 
     def _refuse_others(self, X: Any) -> None:  # noqa: N803
-        """What is sent again are the undecided cases, longer than before."""
+        """Refuse cases that are not the undecided ones with more observations."""
         remedy = (
             "Drop the decided cases, keep the order of the others, and call reset_state_info() before other series."
         )

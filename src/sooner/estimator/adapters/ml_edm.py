@@ -1,7 +1,7 @@
-"""A rule as a trigger of ml_edm, which has classifiers of its own and asks only when to stop.
+"""A rule as a trigger of ml_edm, whose own classifiers it stops.
 
-ml_edm is not imported: its convention is a few attributes and two methods. Its `EarlyClassifier` also asks for its own base
-class, which takes strangers in:
+ml_edm is not imported: a trigger needs only some attributes and two methods. Its `EarlyClassifier` also checks for its base
+class:
 
     from ml_edm.trigger._base import BaseTriggerModel
     BaseTriggerModel.register(Trigger)
@@ -39,23 +39,21 @@ _PAST = "(series, timestamps, classes)"
 
 
 class Trigger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Tells ml_edm when to stop: at the timestamp at which a rule of `sooner` fires.
+    """A trigger of ml_edm that stops when a rule of `sooner` fires.
 
-    `fit` takes the threshold of the least mean cost on the given series, exact among all thresholds and for any cost
-    matrices. The class is named by ml_edm, the most probable one, and the cost of that class counts. ml_edm forces what has
-    not been triggered at its last timestamp.
+    `fit` chooses the threshold with the least mean cost on the given series, for any cost matrices. ml_edm names the most
+    probable class, whose cost counts, and stops series that are not triggered at the last timestamp.
 
     Args:
-        timestamps: the lengths at which there are classifiers, ascending; by default those of the cost matrices. They are
-            read only where `fit` gets no cost matrices.
-        rule: "msprt", "log_odds", "probability_threshold" or "fixed_time" (which counts timestamps), or a ready rule, of which
-            `fit` changes nothing.
-        priors: with "equal" ones the rule sees s_k; with those of "training", log q_k: then it always fires for the class that
-            ml_edm names, which is better where classes are rare and costs count series.
+        timestamps: the lengths at which there are classifiers, ascending. They are read only if `fit` gets no cost matrices.
+        rule: "msprt", "log_odds", "probability_threshold" or "fixed_time" (which counts timestamps), or a rule, which `fit` does
+            not change.
+        priors: with "equal" the scores of the rule are s_k, with "training" log q_k. Then it always fires for the class that
+            ml_edm names, which is better if classes are rare and costs are paid per series.
 
     Attributes:
         rule_: the rule, with its threshold.
-        require_past_probas: whether `predict` needs all timestamps so far: True for rules that remember.
+        require_past_probas: whether `predict` needs all timestamps so far: True for rules with a state.
 
     >>> unsure, sure = [[0.6, 0.4], [0.2, 0.8]], [[0.9, 0.1], [0.9, 0.1]]
     >>> trigger = Trigger(timestamps=[10, 20]).fit(None, [unsure, unsure, sure, sure], [1, 1, 0, 0])
@@ -82,10 +80,10 @@ class Trigger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
         Args:
             X: not read.
-            X_probas: (n, T, K), at every timestamp, of series that the classifiers have not seen.
+            X_probas: (n, T, K), at every timestamp, of series that the classifiers were not trained on.
             y: (n,), in 0..K-1.
-            cost_matrices: ml_edm's, or an array (T, K, K) whose entry [t, k, l] is the cost of naming k at t where l is
-                true, the way ml_edm reads its own. By default 0.5 for an error and 0.5 for waiting to the end.
+            cost_matrices: ml_edm's, or an array (T, K, K) whose entry [t, k, l] is the cost of naming k at t if l is true. By
+                default 0.5 for an error and 0.5 for waiting to the end.
         """
         del X
         probabilities, _ = _as_past(X_probas)
@@ -93,14 +91,15 @@ class Trigger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if self.priors not in PRIORS:
             raise UnknownName("priors", self.priors, PRIORS)
         self.costs_ = self._costs(cost_matrices, probabilities)
-        # A class without a series counts as if it had one: nothing is known of its frequency.
+        # A class without a series counts as if it had one.
         counts = labels.bincount(minlength=probabilities.shape[2]).clamp_min(1).double()
         self.log_prior_ = (counts / counts.sum()).log()
         if isinstance(self.rule, Rule):
             self.rule_: Rule = self.rule
         else:
             family = self._family()
-            paid = _paid(self.costs_, probabilities.argmax(dim=2), labels)
+            named = probabilities.argmax(dim=2).numpy()
+            paid = self.costs_[np.arange(len(self.costs_)), named, labels.numpy()[:, None]]  # (n, T)
             self.rule_ = family.at(_cheapest(family.statistic(self._scores(probabilities)).double().numpy(), paid))
         return self
 
@@ -110,7 +109,7 @@ class Trigger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         Args:
             X: not read.
             X_probas: (n, K), at the newest timestamp, unless `require_past_probas`; or (n, t, K), at the timestamps so far, or a
-                list of (t_i, K). With the past, a series for which the rule has fired before is still to be stopped.
+                list of (t_i, K). With the past, True also if the rule fired earlier.
             cost_matrices: those of `fit`, or None.
         """
         del X
@@ -180,26 +179,20 @@ def _as_past(probas: Any) -> tuple[Float[Tensor, "series time classes"], Int[Ten
 
 
 def _padded(probas: Any) -> tuple[Tensor, Int[Tensor, " series"]]:
-    if not isinstance(probas, list | tuple) or not _is_past(probas) or len({len(part) for part in probas}) == 1:
+    if not isinstance(probas, list | tuple) or not _is_past(probas) or len(set(map(len, probas))) == 1:
         tensor = torch.as_tensor(as_real(probas, name="X_probas"))
         return tensor, torch.full(tensor.shape[:1], tensor.shape[1] if tensor.ndim > 1 else 0)
-    parts = [torch.as_tensor(as_real(part, name="X_probas")) for part in probas]
-    if len({part.shape[1:] for part in parts}) > 1 or not all(map(len, parts)):
-        got = f"series of shapes {sorted({tuple(part.shape) for part in parts})}"
+    tensors = [torch.as_tensor(as_real(series, name="X_probas")) for series in probas]
+    if len({tensor.shape[1:] for tensor in tensors}) > 1 or not all(map(len, tensors)):
+        got = f"series of shapes {sorted({tuple(tensor.shape) for tensor in tensors})}"
         remedy = "Each series has at least 1 timestamp, and all have the same classes."
         raise InvalidArgument("X_probas", f"of shape {_PAST}", got, remedy)
-    return pad_sequence(parts, batch_first=True), torch.tensor([len(part) for part in parts])
-
-
-def _paid(costs: FloatArray, named: Tensor, labels: Tensor) -> FloatArray:
-    """(n, T): the cost of stopping each series at each timestamp."""
-    paid: FloatArray = costs[np.arange(len(costs)), named.numpy(), labels.numpy()[:, None]]
-    return paid
+    return pad_sequence(tensors, batch_first=True), torch.tensor([len(tensor) for tensor in tensors])
 
 
 def _cheapest(statistic: FloatArray, paid: FloatArray) -> float:
-    """The threshold of the least mean cost, the least one in a tie; each series pays where it first reaches the threshold."""
+    """The threshold with the least mean cost, the least one in a tie; `paid` (n, T) is the cost of stopping each series."""
     sweep = Sweep.of(statistic, np.full(len(statistic), statistic.shape[1]))
     costs = sweep.sums(paid[:, 0].sum(), paid[sweep.series, sweep.later] - paid[sweep.series, sweep.time])
-    # Sums of the same costs in another order differ in their last bits: what is equal but for those is a tie.
+    # Sums of the same costs in another order differ in their last bits, so almost equal sums are ties.
     return float(sweep.thresholds[np.flatnonzero(costs <= costs.min() + 1e-9 * len(paid))[0]])
