@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.text import Text
+from typer import Option
 
 from sooner.cli.sentences import cli_message
 from sooner.cli.verbs import Verbs
@@ -48,7 +49,7 @@ def _show_warning(message: Warning | str, category: type[Warning], *location: An
 
 
 @app.callback(invoke_without_command=True)
-def _root(show: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
+def _root(show: Annotated[bool, Option("--version", help="Print the version and exit.")] = False) -> None:
     if show:
         typer.echo(f"sooner {version('sooner')}")
         raise typer.Exit

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import numpy as np
 import torch
-import typer
+from typer import Option
 
 from sooner.cli.options import ModelFile
 from sooner.cli.screen import Screen
@@ -15,8 +15,8 @@ from sooner.rules import MSPRT
 
 def bench(
     model: ModelFile,
-    streams: Annotated[int, typer.Option(min=1, help="Number of live series in the second row.")] = 1000,
-    threads: Annotated[int, typer.Option(min=1, help="Number of threads.")] = 1,
+    streams: Annotated[int, Option(min=1, help="Number of live series in the second row.")] = 1000,
+    threads: Annotated[int, Option(min=1, help="Number of threads.")] = 1,
     *,
     screen: Screen,
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, get_args
 import torch
 import typer
 from rich.progress import TaskID
+from typer import Argument, Option
 
 from sooner.cli.options import Seed, Split, grouped
 from sooner.cli.screen import AsJson, Screen
@@ -16,7 +17,7 @@ from sooner.report.contact import contact_sheet
 
 app = typer.Typer(help="List, download and show data sets.", no_args_is_help=True, rich_markup_mode="markdown")
 
-Folder = Annotated[Path | None, typer.Option("--folder", help="Folder of the files. Default: the cache.")]
+Folder = Annotated[Path | None, Option("--folder", help="Folder of the files. Default: the cache.")]
 
 
 @app.command("list")
@@ -48,9 +49,7 @@ def list_sets(as_json: AsJson = False) -> None:
 @app.command()
 @grouped
 def fetch(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="`mnist`, from which the three NMNIST data sets are made.")
-    ],
+    name: Annotated[str, Argument(metavar="NAME", help="`mnist`, from which the three NMNIST data sets are made.")],
     folder: Folder = None,
     *,
     screen: Screen,
@@ -78,10 +77,10 @@ def fetch(
 @app.command()
 @grouped
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="`nmnist`, `nmnist-h`, `nmnist-100f` or `digits`.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Output PNG file. Default: NAME.png.")] = None,
-    split: Annotated[Literal["train", "validation", "test"], typer.Option(help="Split of the data set.")] = "train",
-    series: Annotated[int, typer.Option(min=1, max=30, help="Number of series.")] = 8,
+    name: Annotated[str, Argument(metavar="NAME", help="`nmnist`, `nmnist-h`, `nmnist-100f` or `digits`.")],
+    out: Annotated[Path | None, Option("--out", "-o", help="Output PNG file. Default: NAME.png.")] = None,
+    split: Annotated[Literal["train", "validation", "test"], Option(help="Split of the data set.")] = "train",
+    series: Annotated[int, Option(min=1, max=30, help="Number of series.")] = 8,
     seed: Seed = 0,
     folder: Folder = None,
     *,
@@ -100,21 +99,17 @@ def show(
 @app.command()
 @grouped
 def features(
-    name: Annotated[Literal["ucf101", "hmdb51"], typer.Argument(metavar="NAME", help="`ucf101` or `hmdb51`.")],
-    videos: Annotated[Path, typer.Option(help="Folder with one subfolder of videos per class.")],
-    splits: Annotated[Path, typer.Option(help="Folder with the official split files.")],
-    backbone: Annotated[
-        Path, typer.Option(help="Weights of torchvision's ResNet-50 (.pth), or an exported network (.pt2).")
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Output folder for the features.")],
-    split: Annotated[int, typer.Option(min=1, max=3, help="Number of the official split.")] = 1,
+    name: Annotated[Literal["ucf101", "hmdb51"], Argument(metavar="NAME", help="`ucf101` or `hmdb51`.")],
+    videos: Annotated[Path, Option(help="Folder with one subfolder of videos per class.")],
+    splits: Annotated[Path, Option(help="Folder with the official split files.")],
+    backbone: Annotated[Path, Option(help="Weights of torchvision's ResNet-50 (.pth), or an exported network (.pt2).")],
+    out: Annotated[Path, Option("--out", "-o", help="Output folder for the features.")],
+    split: Annotated[int, Option(min=1, max=3, help="Number of the official split.")] = 1,
     view: Annotated[
         str,
-        typer.Option(
-            help="`crop`: short side 256, then the central 224 x 224; `whole`: uncropped and unscaled (paper)."
-        ),
+        Option(help="`crop`: short side 256, then the central 224 x 224; `whole`: uncropped and unscaled (paper)."),
     ] = "crop",
-    workers: Annotated[int, typer.Option(min=1, help="Number of videos decoded concurrently.")] = 2,
+    workers: Annotated[int, Option(min=1, help="Number of videos decoded concurrently.")] = 2,
     *,
     screen: Screen,
 ) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import typer
+from typer import Option
 
 from sooner.cli.evaluate import evaluation_of
 from sooner.cli.options import Seed
@@ -19,10 +19,8 @@ TIMES = (2, 4, 6, 8, 10, 12)
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Output folder for the model and the report.")] = Path(
-        "demo"
-    ),
-    max_epochs: Annotated[int, typer.Option(min=1, help="Maximum number of epochs for LSTM-s.")] = 40,
+    out: Annotated[Path, Option("--out", "-o", help="Output folder for the model and the report.")] = Path("demo"),
+    max_epochs: Annotated[int, Option(min=1, help="Maximum number of epochs for LSTM-s.")] = 40,
     seed: Seed = 0,
     *,
     screen: Screen,

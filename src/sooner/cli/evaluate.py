@@ -7,8 +7,8 @@ from typing import Annotated
 
 import numpy as np
 import torch
-import typer
 from rich.markup import escape
+from typer import Option
 
 from sooner.cli.options import ModelFile, Source, Split, TableOptions, Threshold, read_for
 from sooner.cli.screen import Screen, limits_title
@@ -26,7 +26,7 @@ def evaluate(
     model: ModelFile,
     source: Source,
     threshold: Threshold = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Output folder for the report.")] = Path("report"),
+    out: Annotated[Path, Option("--out", "-o", help="Output folder for the report.")] = Path("report"),
     part: Split = "test",
     *,
     table: TableOptions,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-import typer
+from typer import Argument, Option
 
 from sooner.data.read import is_table, read
 from sooner.errors import InvalidArgument
@@ -22,31 +22,31 @@ _COLUMNS, _CLUSTER = "Columns of a table", "On a cluster"
 
 Source: TypeAlias = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="SOURCE",
         help="A CSV or Parquet table in long form (one row per observation), a folder or a pattern of tables, an .npz or "
         ".ts file, `digits`, or the name of a UCR or UEA data set such as `JapaneseVowels`.",
     ),
 ]
-ModelFile: TypeAlias = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by `sooner train`.")]
+ModelFile: TypeAlias = Annotated[Path, Argument(metavar="MODEL", help="Model file written by `sooner train`.")]
 Split: TypeAlias = Annotated[
-    Literal["train", "validation", "test"], typer.Option("--part", help="Split of a named data set.")
+    Literal["train", "validation", "test"], Option("--part", help="Split of a named data set.")
 ]
-Threshold: TypeAlias = Annotated[float | None, typer.Option(help="A different threshold than the model's.")]
-Deadline: TypeAlias = Annotated[int | None, typer.Option(min=1, help="Force a decision at this observation.")]
+Threshold: TypeAlias = Annotated[float | None, Option(help="A different threshold than the model's.")]
+Deadline: TypeAlias = Annotated[int | None, Option(min=1, help="Force a decision at this observation.")]
 AtEnd: TypeAlias = Annotated[
-    Literal["force", "abstain"], typer.Option(help="If the rule has not fired: name the leading class, or abstain.")
+    Literal["force", "abstain"], Option(help="If the rule has not fired: name the leading class, or abstain.")
 ]
-Seed: TypeAlias = Annotated[int, typer.Option(help="Random seed.")]
+Seed: TypeAlias = Annotated[int, Option(help="Random seed.")]
 SeriesColumn: TypeAlias = Annotated[
-    str | None, typer.Option("--series", help="Column with the series ID.", rich_help_panel=_COLUMNS)
+    str | None, Option("--series", help="Column with the series ID.", rich_help_panel=_COLUMNS)
 ]
 TimeColumn: TypeAlias = Annotated[
-    str | None, typer.Option("--time", help="Column with the time of an observation.", rich_help_panel=_COLUMNS)
+    str | None, Option("--time", help="Column with the time of an observation.", rich_help_panel=_COLUMNS)
 ]
 ChannelColumns: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--channels",
         help="Measured columns, separated by commas: a,b,c. Default: all other columns.",
         rich_help_panel=_COLUMNS,
@@ -60,10 +60,10 @@ class TableOptions:
 
     series: SeriesColumn = None
     time: TimeColumn = None
-    label: Annotated[str | None, typer.Option(help="Column with the class.", rich_help_panel=_COLUMNS)] = None
+    label: Annotated[str | None, Option(help="Column with the class.", rich_help_panel=_COLUMNS)] = None
     group: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Column with a group ID (for example the patient); a group is never split.", rich_help_panel=_COLUMNS
         ),
     ] = None
@@ -93,7 +93,7 @@ class TrainingTableOptions(TableOptions):
 
     ignore: Annotated[
         list[str] | None,
-        typer.Option(help="Columns that are not read, separated by commas.", rich_help_panel=_COLUMNS),
+        Option(help="Columns that are not read, separated by commas.", rich_help_panel=_COLUMNS),
     ] = None
 
     @property
@@ -108,19 +108,15 @@ class ClusterOptions:
 
     engine: Annotated[
         Literal["local", "ray"] | None,
-        typer.Option(
-            help="`ray` runs on a Ray cluster (extra `sooner[ray]`). Default: `local`.", rich_help_panel=_CLUSTER
-        ),
+        Option(help="`ray` runs on a Ray cluster (extra `sooner[ray]`). Default: `local`.", rich_help_panel=_CLUSTER),
     ] = None
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of worker processes, with one core each.", rich_help_panel=_CLUSTER),
+        Option(min=1, help="Number of worker processes, with one core each.", rich_help_panel=_CLUSTER),
     ] = None
     address: Annotated[
         str | None,
-        typer.Option(
-            help="Ray address (host:port or auto). Default: a temporary local cluster.", rich_help_panel=_CLUSTER
-        ),
+        Option(help="Ray address (host:port or auto). Default: a temporary local cluster.", rich_help_panel=_CLUSTER),
     ] = None
 
     def check(self, engine: str | None) -> None:

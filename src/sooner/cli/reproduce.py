@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.markup import escape
 from rich.progress import TaskID
+from typer import Argument, Option
 
 from sooner.cli.options import ClusterOptions
 from sooner.cli.screen import Screen
@@ -49,20 +49,18 @@ class _ProgressPrinter:
 def reproduce(
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME", help="Name of an experiment, or a TOML file. Without it, the experiments are listed."
-        ),
+        Argument(metavar="NAME", help="Name of an experiment, or a TOML file. Without it, the experiments are listed."),
     ] = "",
-    profile: Annotated[str, typer.Option(help="`cpu`, or `paper` for the published settings on a GPU.")] = "cpu",
-    seeds: Annotated[int | None, typer.Option(min=1, help="Trials per model. Default: as in the plan.")] = None,
-    only: Annotated[list[str] | None, typer.Option(help="Run only this model now; may be repeated.")] = None,
-    tune: Annotated[int, typer.Option(min=0, help="Tuning trials before the trainings; 0 for none.")] = 0,
-    work: Annotated[Path, typer.Option(help="Folder for the cached stages.")] = Path("runs"),
-    out: Annotated[Path, typer.Option("--out", "-o", help="Output folder for the record, page and figures.")] = Path(
+    profile: Annotated[str, Option(help="`cpu`, or `paper` for the published settings on a GPU.")] = "cpu",
+    seeds: Annotated[int | None, Option(min=1, help="Trials per model. Default: as in the plan.")] = None,
+    only: Annotated[list[str] | None, Option(help="Run only this model now; may be repeated.")] = None,
+    tune: Annotated[int, Option(min=0, help="Tuning trials before the trainings; 0 for none.")] = 0,
+    work: Annotated[Path, Option(help="Folder for the cached stages.")] = Path("runs"),
+    out: Annotated[Path, Option("--out", "-o", help="Output folder for the record, page and figures.")] = Path(
         "results"
     ),
-    features: Annotated[Path | None, typer.Option(help="Folder of video features from `sooner data features`.")] = None,
-    splits: Annotated[Path | None, typer.Option(help="Folder with the official split files of the videos.")] = None,
+    features: Annotated[Path | None, Option(help="Folder of video features from `sooner data features`.")] = None,
+    splits: Annotated[Path | None, Option(help="Folder with the official split files of the videos.")] = None,
     *,
     cluster: ClusterOptions,
     screen: Screen,

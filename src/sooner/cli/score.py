@@ -4,7 +4,7 @@ import time as clock
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from sooner.cli.options import (
     AtEnd,
@@ -26,13 +26,13 @@ def score(
     model: ModelFile,
     source: Annotated[
         str,
-        typer.Argument(metavar="IN", help="Parquet or CSV table in long form: a file, a folder, or a quoted pattern."),
+        Argument(metavar="IN", help="Parquet or CSV table in long form: a file, a folder, or a quoted pattern."),
     ],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Output Parquet file with one row per series.")],
+    out: Annotated[Path, Argument(metavar="OUT", help="Output Parquet file with one row per series.")],
     threshold: Threshold = None,
     deadline: Deadline = None,
     at_end: AtEnd = "force",
-    threads: Annotated[int, typer.Option(min=1, help="Threads per process; results may differ in the last bit.")] = 1,
+    threads: Annotated[int, Option(min=1, help="Threads per process; results may differ in the last bit.")] = 1,
     series: SeriesColumn = None,
     time: TimeColumn = None,
     channels: ChannelColumns = None,

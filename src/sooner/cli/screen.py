@@ -13,12 +13,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from typer import Option
 
 from sooner.evaluate.achieved import Achieved
 from sooner.evaluate.menu import COLUMNS, Menu
 
-AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="Print only results and errors.")]
+AsJson: TypeAlias = Annotated[bool, Option("--json", help="Print one JSON object instead of text.")]
+Quiet: TypeAlias = Annotated[bool, Option("--quiet", "-q", help="Print only results and errors.")]
 
 
 @dataclass(frozen=True)

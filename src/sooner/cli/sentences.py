@@ -31,13 +31,7 @@ _ARGUMENT = re.compile(r"""(?<![\w.('"\[{])(?P<name>[a-z_]+)=(?:"(?P<word>[^"]*)
 
 
 def cli_message(error: Exception, command: Any, words: Sequence[str]) -> str:
-    """The message of an error, with the names of options.
-
-    Args:
-        error: the exception of the library or the operating system.
-        command: click's root command.
-        words: the command-line arguments.
-    """
+    """The message of an error of the library or the operating system, with the options of the command that was typed."""
     sentence = str(_file_error(error) if isinstance(error, OSError) else error)
     verb = command
     for word in words:
@@ -50,12 +44,7 @@ def cli_message(error: Exception, command: Any, words: Sequence[str]) -> str:
 
 
 def with_options(sentence: str, options: Mapping[str, str], elsewhere: Mapping[str, str]) -> str:
-    """The sentence with options instead of arguments.
-
-    Args:
-        sentence: the message of the library.
-        options: the options of the current command, by argument.
-        elsewhere: options of `sooner train`, for arguments that the current command does not have.
+    """The sentence with options instead of arguments; `elsewhere` are options of `sooner train` that the command lacks.
 
     >>> with_options('`max_error` must be 0, or pass missing="mask".', {"max_error": "--max-error"}, {"missing": "--missing"})
     '`--max-error` must be 0, or pass --missing mask.'

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-import typer
+from typer import Option
 
 from sooner.cli.options import AtEnd, Deadline, ModelFile, TableOptions, Threshold
 from sooner.cli.screen import as_json
@@ -19,23 +19,21 @@ from sooner.stream import decisions_of
 def stream(
     model: ModelFile,
     layout: Annotated[
-        Literal["jsonl", "csv"], typer.Option("--format", help="Input format: JSON lines, or CSV with a header.")
+        Literal["jsonl", "csv"], Option("--format", help="Input format: JSON lines, or CSV with a header.")
     ] = "jsonl",
     threshold: Threshold = None,
     deadline: Deadline = None,
     at_end: AtEnd = "force",
-    series: Annotated[str | None, typer.Option(help="Field with the series ID. Default: as in training.")] = None,
+    series: Annotated[str | None, Option(help="Field with the series ID. Default: as in training.")] = None,
     time: Annotated[
-        str | None, typer.Option(help="Field with the time, used for gaps only. Default: as in training.")
+        str | None, Option(help="Field with the time, used for gaps only. Default: as in training.")
     ] = None,
-    end: Annotated[str, typer.Option(help="Field that is true in the last line of a series.")] = "end",
+    end: Annotated[str, Option(help="Field that is true in the last line of a series.")] = "end",
     channels: Annotated[
         str | None,
-        typer.Option(help="Fields of an observation, separated by commas. Default: as in training."),
+        Option(help="Fields of an observation, separated by commas. Default: as in training."),
     ] = None,
-    late: Annotated[
-        Literal["ignore", "refuse"], typer.Option(help="Treatment of observations after a decision.")
-    ] = "ignore",
+    late: Annotated[Literal["ignore", "refuse"], Option(help="Treatment of observations after a decision.")] = "ignore",
 ) -> None:
     """Decide live series: read one observation per line, and print each decision as soon as it is made.
 

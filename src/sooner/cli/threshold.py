@@ -3,7 +3,7 @@
 import warnings
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from sooner.cli.options import ModelFile, Split, TableOptions, read_for
 from sooner.cli.screen import Screen
@@ -16,14 +16,14 @@ def threshold(
     model: ModelFile,
     source: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="SOURCE", help="Labelled series as for `train`. Default: the held-out series of the training."
         ),
     ] = None,
-    max_error: Annotated[float | None, typer.Option(help="Maximum balanced error: 0.02 means 2%.")] = None,
-    max_mean_time: Annotated[float | None, typer.Option(help="Maximum mean number of observations.")] = None,
-    cost_of_waiting: Annotated[float | None, typer.Option(help="Cost of one observation if an error costs 1.")] = None,
-    value: Annotated[float | None, typer.Option("--set", help="The threshold itself.")] = None,
+    max_error: Annotated[float | None, Option(help="Maximum balanced error: 0.02 means 2%.")] = None,
+    max_mean_time: Annotated[float | None, Option(help="Maximum mean number of observations.")] = None,
+    cost_of_waiting: Annotated[float | None, Option(help="Cost of one observation if an error costs 1.")] = None,
+    value: Annotated[float | None, Option("--set", help="The threshold itself.")] = None,
     part: Split = "validation",
     *,
     table: TableOptions,

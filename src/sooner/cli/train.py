@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
 from rich.markup import escape
+from typer import Option
 
 from sooner.cli.options import ClusterOptions, Seed, Source, Split, TrainingTableOptions
 from sooner.cli.screen import Screen
@@ -26,30 +26,30 @@ _MAX_NAMES = 10  # of channels and classes in the output
 
 def train(
     source: Source,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Output file.")] = Path("model.sooner"),
-    model: Annotated[str, typer.Option(help="`auto`, `rocket`, `recurrent`, `lstm`, `gru`, or `earliest`.")] = "auto",
+    out: Annotated[Path, Option("--out", "-o", help="Output file.")] = Path("model.sooner"),
+    model: Annotated[str, Option(help="`auto`, `rocket`, `recurrent`, `lstm`, `gru`, or `earliest`.")] = "auto",
     order: Annotated[
-        str, typer.Option(help="Number of earlier observations in a window of the recurrent model, or `full`.")
+        str, Option(help="Number of earlier observations in a window of the recurrent model, or `full`.")
     ] = "auto",
-    loss: Annotated[str, typer.Option(help="Losses of the recurrent model, joined by +.")] = "lsel+multiplet",
-    max_epochs: Annotated[int, typer.Option(min=1, help="Maximum number of epochs.")] = 100,
+    loss: Annotated[str, Option(help="Losses of the recurrent model, joined by +.")] = "lsel+multiplet",
+    max_epochs: Annotated[int, Option(min=1, help="Maximum number of epochs.")] = 100,
     settings: Annotated[
-        Path | None, typer.Option(exists=True, help="TOML file with all settings of a recurrent model.")
+        Path | None, Option(exists=True, help="TOML file with all settings of a recurrent model.")
     ] = None,
     rule: Annotated[
         str,
-        typer.Option(
+        Option(
             help="`msprt`, `log_odds`, `probability_threshold`, `fixed_time`, or `halting` with the model `earliest`."
         ),
     ] = "msprt",
     priors: Annotated[
-        Literal["equal", "training"], typer.Option(help="Class frequencies in use: equal, or as in training.")
+        Literal["equal", "training"], Option(help="Class frequencies in use: equal, or as in training.")
     ] = "equal",
     missing: Annotated[
-        Literal["refuse", "mask"], typer.Option(help="Treatment of empty cells: `mask` adds mask channels.")
+        Literal["refuse", "mask"], Option(help="Treatment of empty cells: `mask` adds mask channels.")
     ] = "refuse",
     gaps: Annotated[
-        Literal["none", "channel"], typer.Option(help="`channel` adds the time since the previous observation.")
+        Literal["none", "channel"], Option(help="`channel` adds the time since the previous observation.")
     ] = "none",
     part: Split = "train",
     *,

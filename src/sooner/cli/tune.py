@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from sooner.cli.options import ClusterOptions, Seed, Source, Split, TrainingTableOptions
 from sooner.cli.screen import Screen
@@ -28,20 +28,20 @@ class _Factory:
 
 def tune(
     source: Source,
-    settings: Annotated[Path, typer.Option(exists=True, help="TOML file with the settings and a [search] table.")],
-    trials: Annotated[int, typer.Option(min=1, help="Total number of trials, over all runs of this study.")] = 20,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Output folder for `best.toml`, the record and the study.")
-    ] = Path("tuning"),
+    settings: Annotated[Path, Option(exists=True, help="TOML file with the settings and a [search] table.")],
+    trials: Annotated[int, Option(min=1, help="Total number of trials, over all runs of this study.")] = 20,
+    out: Annotated[Path, Option("--out", "-o", help="Output folder for `best.toml`, the record and the study.")] = Path(
+        "tuning"
+    ),
     validation_share: Annotated[
-        float, typer.Option(min=0.01, max=0.9, help="Share of the series in the validation set.")
+        float, Option(min=0.01, max=0.9, help="Share of the series in the validation set.")
     ] = 0.2,
     part: Split = "train",
     *,
     table: TrainingTableOptions,
     cluster: ClusterOptions,
     storage: Annotated[
-        str | None, typer.Option(help="URL of the study's database. Default: a file in the output folder.")
+        str | None, Option(help="URL of the study's database. Default: a file in the output folder.")
     ] = None,
     seed: Seed = 0,
     screen: Screen,

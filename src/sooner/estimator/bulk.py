@@ -48,15 +48,7 @@ _ROW_GROUP = 2**17  # rows of the output that are written together
 
 @dataclass(frozen=True)
 class Summary:
-    """The result of `score_table`.
-
-    Attributes:
-        series: number of rows written, one per series.
-        observations: number of observations of these series.
-        crossed: number of series whose decision was not forced.
-        mean_time: mean number of observations until the decision.
-        failed: unreadable files, each with the reason.
-    """
+    """Numbers of series, observations and unforced decisions, the mean time, and the unreadable files with reasons."""
 
     series: int
     observations: int
@@ -75,15 +67,7 @@ class ShardResult(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Scoring:
-    """Decides the series of a shard.
-
-    Args:
-        classifier: fitted; its threshold is used.
-        plan: the table, in shards.
-        deadline: maximum number of observations per decision.
-        at_end: if the rule never fires, "force" names the leading class, and "abstain" gives None.
-        threads: number of torch threads, on which the last bit of a sum may depend.
-    """
+    """Decides the series of each shard of a table; the arguments are those of `score_table`."""
 
     classifier: EarlyClassifier
     plan: TablePlan
@@ -159,25 +143,22 @@ def score_table(
 ) -> Summary:
     """Decide every series of a long table, and write one row for each: its ID, `label`, `time`, `crossed` and `margin`.
 
-    `margin` is the lead over the second class at the decision. Memory holds one shard of the table and 8 bytes per series.
-    Series are in the order in which they first appear, and the file appears when it is complete.
-
-    Unreadable files are left out and listed in the result; the readable shards of a damaged file are processed. A series that
-    touches a damaged section is left out (`sooner.data.tables.shards` describes the cases that cannot be detected).
+    `margin` is the lead over the second class at the decision. Memory holds one shard of the table and 8 bytes per series. The
+    output has the series in the order in which they first appear. Unreadable files are listed in the result; the readable shards
+    of a damaged file are processed, without the series that touch a damaged section (see `sooner.data.tables.shards`).
 
     Args:
         classifier: fitted.
-        source: Parquet files: one, a folder or a pattern. Rows may come in any order. If the rows of a series are
-            not contiguous (as in a table that is sorted by time), the table is first sorted in a temporary folder beside `out`.
-            CSV files are read as well, as one shard, and their IDs are text.
-        out: the Parquet file to write.
+        source: Parquet or CSV files: one, a folder or a pattern. If the rows of a series are not contiguous, the table is first
+            sorted in a temporary folder beside `out`. A CSV table is one shard, and its IDs are text.
+        out: the Parquet file to write; it appears when it is complete.
         columns: the column names; by default as in training.
         deadline: maximum number of observations per decision.
         at_end: if the rule never fires, "force" names the leading class, and "abstain" gives null as the label.
         engine: "local" works in this process, "ray" on a cluster (the extra `sooner[ray]`). The results are the same.
         address: Ray address (host:port or auto). Default: a temporary local cluster.
         workers: number of workers; by default one per core of the cluster.
-        threads: number of threads per worker.
+        threads: number of threads per worker, on which the last bit of a margin may depend.
         unit_rows: minimum number of rows per shard.
         progress: called after each shard.
     """
@@ -185,11 +166,7 @@ def score_table(
     unit_rows = as_whole(unit_rows, name="unit_rows", low=1, remedy="It counts rows.")
     plan = _plan(classifier, source, columns, unit_rows, target)
     scoring = Scoring(classifier, plan, deadline, at_end, threads)
-    if engine not in ("local", "ray"):
-        raise UnknownName("engine", engine, ("local", "ray"))
-    for name, value in (("address", address), ("workers", workers)):
-        if value is not None and engine == "local":
-            raise InvalidArgument(name, 'None with engine="local"', repr(value), 'It belongs to engine="ray".')
+    _check_engine(engine, address, workers)
 
     def score(scoring: Scoring) -> Summary:
         if engine == "ray":
@@ -205,6 +182,14 @@ def score_table(
     except SeriesReturns:
         with sorted_by_series(plan, unit_rows, target.parent) as in_order:
             return score(replace(scoring, plan=in_order))
+
+
+def _check_engine(engine: str, address: str | None, workers: int | None) -> None:
+    if engine not in ("local", "ray"):
+        raise UnknownName("engine", engine, ("local", "ray"))
+    for name, value in (("address", address), ("workers", workers)):
+        if value is not None and engine == "local":
+            raise InvalidArgument(name, 'None with engine="local"', repr(value), 'It belongs to engine="ray".')
 
 
 def _plan(

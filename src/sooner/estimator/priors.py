@@ -12,12 +12,7 @@ from sooner.types import FloatArray, IntArray
 
 
 def prior_offset(priors: Any, classes: Sequence[Any], counts: IntArray) -> npt.NDArray[np.float32]:
-    """(classes,): the log prior, 0 for the most frequent class.
-
-    Args:
-        priors: "equal", "training", or one number for each class, as an array or as a dict from class names.
-        classes: class names.
-        counts: number of training series of each class.
+    """(classes,): the log prior, 0 for the most frequent class; `counts` are the training series of each class.
 
     >>> prior_offset({"ill": 1, "well": 4}, ["ill", "well"], np.array([5, 5])).round(3).tolist()
     [-1.3860000371932983, 0.0]

@@ -13,10 +13,7 @@ from sooner.inputs import as_number
 
 @dataclass(frozen=True)
 class ErrorAt:
-    """Scorer: minus the balanced error at a given mean time. Each classifier gets the threshold with this mean time.
-
-    Args:
-        mean_time: the mean number of observations until the decision, at least 1.
+    """Scorer: minus the balanced error at the threshold with this mean time.
 
     >>> ErrorAt(8.0)
     ErrorAt(mean_time=8.0)
@@ -35,9 +32,6 @@ class ErrorAt:
 @dataclass(frozen=True)
 class LeastAverageCost:
     """Scorer: minus the smallest average cost, alpha P(error) + (1 - alpha) earliness, of any threshold.
-
-    Args:
-        alpha: the cost of an error, from 0 to 1; 1 - alpha is the cost of reading the whole series.
 
     >>> LeastAverageCost(alpha=0.8)
     LeastAverageCost(alpha=0.8)

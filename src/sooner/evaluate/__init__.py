@@ -1,4 +1,9 @@
-"""Metrics of decisions, speed-accuracy curves, confidence intervals, and the choice of a threshold."""
+"""Metrics of decisions, speed-accuracy curves, confidence intervals, and the choice of a threshold.
+
+Shared arguments: `scores` (batch, time, classes); `labels` (batch,) in 0..K-1; `lengths` (batch,), everything beyond is padding;
+`halting` (batch, time), the model's own halting probability, for rules that read it; `groups` (batch,), group IDs (for example
+the patient), for intervals that hold for new groups; `confidence` of two-sided intervals.
+"""
 
 from sooner.evaluate.achieved import Achieved as Achieved
 from sooner.evaluate.achieved import achieved as achieved

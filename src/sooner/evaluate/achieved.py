@@ -94,16 +94,9 @@ def achieved(
 ) -> Achieved:
     """Evaluate a rule on the scores of labelled series. For a classifier, `clf.evaluate(X, y)` does the same.
 
-    Args:
-        rule: the rule.
-        scores: (batch, time, classes). For unbiased estimates, use series that were used neither for training nor for choosing
-            the rule.
-        labels: (batch,), in 0..K-1.
-        lengths: (batch,); everything beyond is padding.
-        groups: (batch,), group IDs (for example the patient): the confidence intervals are then for new groups, not for new
-            series of the same groups (see `sooner.evaluate.group_intervals`).
-        confidence: of the intervals, which are exact for each class, and use Student's t for the mean time.
-        halting: (batch, time), the model's own halting probability, for rules that read it.
+    For unbiased estimates, use series that were used neither for training nor for choosing the rule. The confidence intervals are
+    exact for each class, and use Student's t for the mean time; with `groups` they are for new groups, not for new series of the
+    same groups (see `sooner.evaluate.group_intervals`).
 
     >>> from sooner.rules import MSPRT
     >>> result = achieved(MSPRT(2.0), [[[0.0, 1.0], [3.0, 0.0]], [[0.0, 2.0], [0.0, 4.0]]], [0, 1])

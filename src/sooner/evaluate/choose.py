@@ -27,18 +27,14 @@ def choose_rule(
     cost_of_error: float = 1.0,
     halting: ArrayLike | None = None,
 ) -> R:
-    """The rule of a family that meets one target on held-out scores.
+    """The rule of a family such as `MSPRT` that meets one target on scores of held-out series.
 
     Args:
-        rule: `MSPRT`, `LogOdds`, `FixedTime`, `ProbabilityThreshold` or `Halting`.
-        scores: (batch, time, classes), of series that were not used in training.
-        labels: (batch,), in 0..K-1.
-        lengths: (batch,); everything beyond is padding.
+        rule: a class of threshold rules.
+        scores: and the other arrays, see `sooner.evaluate`.
         max_error: see `least_threshold_for_error`.
         max_mean_time: see `greatest_threshold_for_time`.
-        cost_of_waiting: for one observation, see `threshold_of_least_cost`.
-        cost_of_error: of one wrong decision, beside `cost_of_waiting`.
-        halting: (batch, time), the model's own halting probability, for `Halting`.
+        cost_of_waiting: for one observation, with `cost_of_error` for one wrong decision: see `threshold_of_least_cost`.
 
     >>> from sooner.rules import MSPRT
     >>> choose_rule(MSPRT, [[[0.0, 1.0], [3.0, 0.0]], [[0.0, 2.0], [0.0, 4.0]]], [0, 1], max_error=0.1)

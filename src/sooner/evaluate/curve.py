@@ -40,13 +40,6 @@ def sat_curve(
     It is exact to the last bit for `MSPRT` and `FixedTime`. The statistics of `LogOdds` and `ProbabilityThreshold` may be rounded
     differently for other shapes, so a live series that meets such a threshold exactly can differ.
 
-    Args:
-        scores: (batch, time, classes).
-        labels: (batch,), in 0..K-1.
-        lengths: (batch,); everything beyond is padding.
-        rule: the family of rules; `FixedTime` gives the curve of the fixed-time test.
-        halting: (batch, time), the model's own halting probability, for `Halting`.
-
     >>> scores = torch.tensor([[[0.0, 1.0], [3.0, 0.0]], [[0.0, 2.0], [0.0, 4.0]]])
     >>> curve = sat_curve(scores, [0, 1])
     >>> curve.thresholds, curve.mean_times, curve.errors
@@ -84,9 +77,6 @@ def stopping_curve(
     Args:
         statistic: (batch, time); a series stops at the first t at which it reaches the threshold.
         predictions: (batch, time), the predicted class at t.
-        labels: (batch,), in 0..K-1.
-        lengths: (batch,); everything beyond is padding.
-        classes: K.
     """
     classes = as_whole(classes, name="classes", low=2, remedy="It is the number of classes.")
     guesses = as_tensor(predictions, name="predictions")

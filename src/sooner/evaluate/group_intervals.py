@@ -36,7 +36,6 @@ def group_limits(wrong: ArrayLike, counts: ArrayLike, *, confidence: float = 0.9
     Args:
         wrong: (..., groups, classes), number of wrong decisions.
         counts: (groups, classes), number of decisions; a class or a group without a series is left out.
-        confidence: of the two-sided interval.
 
     >>> low, high = group_limits([[5, 0], [0, 0], [0, 1], [1, 0]], [[5, 5]] * 4)
     >>> low.round(3), high.round(3)
@@ -76,12 +75,7 @@ def group_limits(wrong: ArrayLike, counts: ArrayLike, *, confidence: float = 0.9
 
 
 def group_mean_limits(values: ArrayLike, groups: IntArray, *, confidence: float = 0.95) -> Limits:
-    """Limits of the mean of one number per series, for example its decision time.
-
-    Args:
-        values: (series,).
-        groups: (series,), 0..G-1; with a single group the limits are infinite.
-        confidence: of the two-sided interval.
+    """Limits of the mean of one number per series, for example its decision time; infinite with a single group.
 
     >>> low, high = group_mean_limits([1.0, 1.0, 3.0, 3.0, 8.0], np.array([0, 0, 1, 1, 2]))
     >>> low.round(1), high.round(1)

@@ -29,10 +29,7 @@ class Limits(NamedTuple):
 def exact_limits(wrong: ArrayLike, counts: ArrayLike, *, confidence: float = 0.95) -> Limits:
     """Clopper-Pearson limits of a share of wrong decisions; their coverage is at least the confidence.
 
-    Args:
-        wrong: number of wrong decisions; any shape.
-        counts: number of decisions, at least 1; a shape that fits.
-        confidence: of the two-sided intervals.
+    `wrong` and `counts` are the numbers of wrong and of all decisions, of any shapes that fit.
 
     >>> exact_limits(0, 10).high.round(3)
     np.float64(0.308)
@@ -71,7 +68,6 @@ def balanced_limits(wrong: ArrayLike, counts: ArrayLike, *, confidence: float = 
     Args:
         wrong: (..., classes), number of wrong decisions in each class.
         counts: (classes,), number of decisions in each class; a class without a series is left out.
-        confidence: of the two-sided interval.
 
     >>> low, high = balanced_limits([2, 0], [100, 50])
     >>> low.round(4), high.round(4)

@@ -69,13 +69,7 @@ class Menu:
 
 
 def menu_of(curve: SATCurve, *, series: int, rule: type[ThresholdRule] = MSPRT) -> Menu:
-    """The offers for 10%, 5%, 2% and 1% error, and for the least error on the curve.
-
-    Args:
-        curve: of held-out series.
-        series: number of held-out series.
-        rule: the family of rules of the curve.
-    """
+    """The offers for 10%, 5%, 2% and 1% error and for the least error, from the curve of held-out series."""
     return Menu(tuple(_offer(curve, error, rule) for error in (*ERRORS, None)), series)
 
 

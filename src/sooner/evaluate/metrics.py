@@ -76,8 +76,8 @@ def class_errors(
         predicted: decisions, or predicted labels of any type.
         labels: the true labels.
         classes: all known classes; those that do not occur in `labels` become `absent`.
-        groups: a group ID for each series (for example the patient): the limits are then for new groups.
-        confidence: of the two-sided intervals, which are exact (Clopper-Pearson) without groups.
+        groups: group IDs; without them the limits are exact (Clopper-Pearson).
+        confidence: of the two-sided intervals.
     """
     guesses, truths = _pair(predicted, labels)
     present, index = np.unique(truths, return_inverse=True)
@@ -117,12 +117,7 @@ def hitting_times(decisions: Decisions | ArrayLike) -> HittingTimes:
 
 
 def earliness(decisions: Decisions, lengths: ArrayLike) -> float:
-    """The mean of t / T, the share of each series that was read; lower is better.
-
-    Args:
-        decisions: of a rule.
-        lengths: the full length of each series, or one for all.
-    """
+    """The mean of t / T, the share of each series that was read, with full lengths T; lower is better."""
     full = as_real(lengths, name="lengths")
     if full.shape not in ((), decisions.times.shape) or not (full >= decisions.times).all():
         expected = "one length, or one for each series, none below its decision time"

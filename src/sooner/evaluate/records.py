@@ -17,10 +17,6 @@ from sooner.types import BoolArray, FloatArray, IntArray
 def records(statistic: npt.NDArray[np.floating[Any]], lengths: IntArray) -> tuple[FloatArray, IntArray, IntArray]:
     """The value, series and time (from 0) of every record, ordered by series; each series has at least one.
 
-    Args:
-        statistic: (series, time).
-        lengths: (series,); everything beyond is padding.
-
     >>> records(np.array([[1.0, 0.5, 3.0], [2.0, 4.0, 9.0]]), np.array([3, 2]))
     (array([1., 3., 2., 4.]), array([0, 0, 1, 1]), array([0, 2, 0, 1]))
     """

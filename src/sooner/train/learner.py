@@ -35,14 +35,6 @@ class Learner:
 
     Several workers may train together, each with a copy: every worker reads its share of each batch, and the gradients of the
     workers are averaged, weighted by the sizes of their shares, so that the mean is the gradient of the batch.
-
-    Args:
-        model: on the device that it is trained on.
-        training: every class of the model must occur.
-        validation: the validation set.
-        settings: of the loss, the optimizer and the training.
-        precision: the same for all workers.
-        team: the workers.
     """
 
     def __init__(

@@ -96,15 +96,7 @@ def fit(
     precision: Precision,
     team: Team = Team(),  # noqa: B008
 ) -> tuple[TrainingRecord, StateDict]:
-    """Train in this process, alone or as one of several workers; returns the record and the best weights.
-
-    Args:
-        task: its model is left with the weights of the last step.
-        last: the checkpoint to continue from.
-        observers: called after a validation is saved.
-        precision: the same for all workers.
-        team: the workers.
-    """
+    """Train in this process, alone or as one of a team, from the last checkpoint; returns the record and the best weights."""
     device, folder = device_for(task.settings), task.folder
     if device == "cpu":
         refuse_bfloat16(task.model, "model")

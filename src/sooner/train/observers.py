@@ -65,13 +65,7 @@ class Bar(ProgressBar, Observer):
 
 
 class Log(Observer):
-    """Writes losses and validations to logs/start_N/metrics.csv; a resumed run starts a new file.
-
-    Args:
-        folder: of the run.
-        every: number of steps between two rows.
-        resumed: whether the run continues from a checkpoint.
-    """
+    """Writes the losses of every n-th step and all validations to logs/start_N/metrics.csv; a resumed run starts a new file."""
 
     def __init__(self, folder: Path, every: int, *, resumed: bool) -> None:
         starts = len(list((folder / "logs").glob("start_*"))) if resumed else 0

@@ -28,12 +28,6 @@ class SGDW(SGD):
 
     w <- w - lr decay w, v <- momentum v + g, w <- w - lr (g + momentum v): the decay never enters the velocity. TensorFlow stores
     lr v instead of v, which is equal as long as the learning rate is constant.
-
-    Args:
-        parameters: the weights.
-        lr: the learning rate.
-        momentum: 0 for none.
-        decay: weight decay, multiplied by the learning rate as in torch's AdamW.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], *, lr: float, momentum: float, decay: float) -> None:

@@ -14,12 +14,7 @@ from sooner.train.settings import Settings
 
 @dataclass(frozen=True)
 class Precision:
-    """The precision of a training.
-
-    Args:
-        used: "32", "bf16-mixed" or "16-mixed".
-        note: why it is not that of the settings, or an empty text.
-    """
+    """The precision of a training; the note says why it is not that of the settings, or is empty."""
 
     used: str
     note: str = ""

@@ -22,15 +22,8 @@ def versions() -> dict[str, str]:
 class TrainingRecord:
     """Settings, versions and numbers of one run.
 
-    Attributes:
-        settings: of the run.
-        best: the first validation with the highest metric; the model has its weights.
-        history: all validations.
-        steps: number of steps done.
-        seconds: duration, over all resumptions.
-        device: "cpu", "cuda" or "mps".
-        precision: the one in use since the last resumption, which may differ from that of the settings.
-        versions: of Python and packages.
+    `best` is the first validation with the highest metric, whose weights the model has; `history` are all validations. `seconds`
+    counts all resumptions. `precision` is the one in use since the last resumption.
     """
 
     settings: Settings

@@ -12,15 +12,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Team:
-    """One of `size` workers. A single worker exchanges nothing.
-
-    Args:
-        rank: of this worker, from 0; only worker 0 writes files.
-        size: number of workers.
-
-    >>> Team().gather("mine")
-    ['mine']
-    """
+    """One of `size` workers, by its rank; only worker 0 writes files, and a single worker exchanges nothing."""
 
     rank: int = 0
     size: int = 1

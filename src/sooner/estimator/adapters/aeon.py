@@ -61,12 +61,7 @@ class AeonEarlyClassifier(BaseEarlyClassifier):  # type: ignore[misc]  # aeon ha
             self.set_tags(**{"capability:missing_values": True})
 
     def compute_harmonic_mean(self, state_info: IntArray, y: Any) -> tuple[float, float, float]:
-        """Harmonic mean of accuracy and 1 - earliness, accuracy, and earliness of decided cases.
-
-        Args:
-            state_info: (n_cases, 4).
-            y: (n_cases,), the true labels.
-        """
+        """Harmonic mean of accuracy and 1 - earliness, accuracy, and earliness of decided cases."""
         decisions = Decisions(self.classes_[state_info[:, 2]], state_info[:, 3], state_info[:, 1] > 0)
         mean = harmonic_mean(decisions, y, lengths=self.n_timepoints_)
         accuracy = float((decisions.labels == np.asarray(y)).mean())

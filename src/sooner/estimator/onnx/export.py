@@ -94,11 +94,7 @@ def export_step(
 
 
 class LiveGraph(nn.Module):
-    """The exported function: one observation of each stream, with tensors only.
-
-    Args:
-        fold: from observations to decisions.
-    """
+    """The exported function: the fold of one observation of each stream, with tensors only."""
 
     def __init__(self, fold: Fold) -> None:
         super().__init__()

@@ -36,11 +36,7 @@ class OnnxResult(NamedTuple):
 
 
 class OnnxStep:
-    """An exported graph for any number of streams; `about` is its description.
-
-    Args:
-        source: a file that `export_step` wrote, or its bytes.
-    """
+    """An exported graph, from a file or its bytes, for any number of streams; `about` is its description."""
 
     def __init__(self, source: str | PathLike[str] | bytes) -> None:
         runtime = onnx_package("onnxruntime")
@@ -73,13 +69,7 @@ class OnnxStep:
     def step(
         self, state: tuple[npt.NDArray[Any], ...], observation: npt.ArrayLike, threshold: Any = None
     ) -> OnnxResult:
-        """Read one observation of each stream.
-
-        Args:
-            state: from `init`, or from the previous step.
-            observation: (streams, channels), as measured.
-            threshold: by default that of the export.
-        """
+        """Read one observation of each stream, (streams, channels) as measured; the default threshold is that of the export."""
         inputs = dict(zip(self._inputs, state, strict=True))
         inputs["observation"] = np.asarray(observation, self.about["observation"]["type"])
         if self._threshold is not None:
