@@ -79,8 +79,7 @@ def _offer(curve: SATCurve, max_error: float | None, rule: type[ThresholdRule]) 
     if not len(meets):
         return Offer(max_error, None, None, None)
     index = meets[0]
-    chosen = midpoint_rule(rule, curve, float(curve.thresholds[index]))
-    threshold = float(next(iter(vars(chosen).values())))  # a threshold rule has one field, with a name of its own
+    threshold = float(midpoint_rule(rule, curve, float(curve.thresholds[index])).cutoff)
     return Offer(max_error, threshold, float(curve.errors[index]), float(curve.mean_times[index]))
 
 
