@@ -66,7 +66,7 @@ def test_predictions_are_names_and_probabilities_belong_to_the_decision(fitted, 
     np.testing.assert_allclose(posterior.sum(axis=1), 1.0)
     np.testing.assert_array_equal(NAMES[posterior.argmax(axis=1)], labels)
     scores = fitted.scores(x).scores[np.arange(20), decisions.times - 1]
-    np.testing.assert_allclose(posterior, torch.as_tensor(scores).softmax(dim=1).numpy())
+    np.testing.assert_allclose(posterior, fitted.posterior_calibration_.posterior(scores, decisions.times))
 
 
 def test_scores_are_finite_and_zero_beyond_each_length(fitted, unseen):

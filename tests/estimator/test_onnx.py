@@ -21,6 +21,7 @@ from sooner.estimator.learning import Learned
 from sooner.estimator.onnx import export
 from sooner.estimator.onnx.export import export_step, rule_outputs
 from sooner.estimator.onnx.stream import OnnxStep, OnnxStream
+from sooner.evaluate import PosteriorCalibration
 from sooner.models import Earliest, Recurrent
 from sooner.rules import MSPRT, FixedTime, Halting, LogOdds, Patience, ProbabilityThreshold, SingleLabel
 from sooner.scores import Scored
@@ -35,7 +36,7 @@ def adopted(model, rule, *, classes=("a", "b", "c", "d"), priors="equal"):
     clf = EarlyClassifier(priors=priors)
     held_out = Scored(np.zeros((0, 1, 4), np.float32), np.zeros(0, np.int64), np.zeros(0, np.int64))
     standardizer = Standardizer(np.array([1.0, 20.0, -3.0]), np.array([0.5, 4.0, 0.1]))
-    learned = Learned("recurrent", model.eval(), None, standardizer, held_out, {})
+    learned = Learned("recurrent", model.eval(), None, standardizer, held_out, {}, PosteriorCalibration())
     clf.adopt(learned, np.array(classes), np.array([1, 2, 3, 4]))
     clf.threshold = rule
     return clf

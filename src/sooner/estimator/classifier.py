@@ -20,6 +20,7 @@ from sooner.estimator.learning import FitOptions, Learned, learn, prepared, scor
 from sooner.estimator.priors import prior_offset
 from sooner.evaluate import Achieved, Menu, balanced_error, default_threshold, menu_of, midpoint_rule
 from sooner.evaluate.achieved import achieved_of
+from sooner.evaluate.calibration import Reliability, reliability
 from sooner.evaluate.choose import rule_for_target
 from sooner.evaluate.curve import curve_of
 from sooner.inputs import as_groups, as_labels
@@ -67,6 +68,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         model_: the fitted model; `model_name_` and `order_` are the values chosen for "auto".
         rule_: the current rule, with its threshold.
         training_: the record of the training, a dict.
+        posterior_calibration_: the map from scores at a decision to probabilities.
         achieved_: error and mean time of the threshold on the held-out series, with confidence intervals.
 
     >>> from sooner.data import Gaussian
@@ -197,12 +199,25 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         return found.plus(self._offset())
 
     def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
-        """(n_cases, n_classes): the posterior of the classes at the decision, under `priors`."""
+        """(n_cases, n_classes): the calibrated posterior of the classes at the decision, under `priors`.
+
+        The calibration was fitted on held-out scores (`PosteriorCalibration`); scores and decisions do not depend on it.
+        """
         check_is_fitted(self)
-        found = self._scored(series_for(X, self).unlabelled())
-        times = decided(self.rule_, found, self.classes_).times
-        posterior = torch.as_tensor(found.scores[np.arange(len(found)), times - 1]).softmax(dim=1)
-        return np.asarray(posterior)
+        return self._posterior(self._scored(series_for(X, self).unlabelled()))
+
+    def reliability(self, X: Any = None, y: Any = None) -> Reliability:  # noqa: N803
+        """How often the class of the largest probability is right, with the expected calibration error and the log loss.
+
+        `y` is not needed for a `Series` with labels. By default on the held-out series, on which it is slightly too good.
+        """
+        found = self.judged(X, y)
+        return reliability(self._posterior(found), found.truths)
+
+    def _posterior(self, found: Scored) -> FloatArray:
+        times = self.rule_.decide(*found, halting=found.halting).times
+        plain = found.scores[np.arange(len(found)), times - 1] - self._offset()
+        return self.posterior_calibration_.posterior(plain, times, self._offset())
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: N803
         """The balanced accuracy of `predict`."""
@@ -345,6 +360,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.model_, self.model_name_, self.settings_ = learned.model, learned.name, learned.settings
         self.order_ = "full" if learned.model.order is None else learned.model.order
         self.standardizer_, self.held_out_, self.training_ = learned.standardizer, learned.held_out, learned.record
+        self.posterior_calibration_ = learned.posterior
         self.rule_ = MSPRT(math.inf)
 
     def rule_named_by(self, value: Any) -> Rule:

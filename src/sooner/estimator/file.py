@@ -16,6 +16,7 @@ from sooner.container import ContainerFormat, seal, unseal
 from sooner.data.standardizer import Standardizer
 from sooner.errors import InvalidArgument
 from sooner.estimator.learning import OWN, Learned, own_model
+from sooner.evaluate.posterior import PosteriorCalibration
 from sooner.models import Model, Rocket, build_model
 from sooner.rules.described import description, rule_described
 from sooner.scores import Scored
@@ -50,6 +51,7 @@ def save(classifier: "EarlyClassifier", path: str | PathLike[str]) -> None:
         "mask_channels": standard.mask_channels,
         "rule": description(classifier.rule_),
         "training": dict(classifier.training_),
+        "posterior": None if classifier.posterior_calibration_.plain else asdict(classifier.posterior_calibration_),
         "versions": {package: version(package) for package in ("sooner", "torch")},
     }
     rule_described(about["rule"])  # a rule that could not be read back is refused now, not when it is needed
@@ -107,7 +109,8 @@ def load(path: str | PathLike[str], model: Any = None) -> "EarlyClassifier":
     mean, scale = (tensors[f"standardizer.{part}"].numpy() for part in ("mean", "scale"))
     settings = None if about["settings"] is None else recorded_settings(about["settings"])
     standardizer = Standardizer(mean, scale, about["mask_channels"])
-    learned = Learned(about["model_name"], fitted.eval(), settings, standardizer, held, about["training"])
+    posterior = PosteriorCalibration(**(about.get("posterior") or {}))  # files of earlier versions have none
+    learned = Learned(about["model_name"], fitted.eval(), settings, standardizer, held, about["training"], posterior)
     columns = None if about["columns"] is None else Columns(**about["columns"])
     classifier.adopt(learned, classes, np.array(about["class_counts"]), columns)
     classifier.rule_ = classifier.rule_named_by(rule_described(about["rule"]))

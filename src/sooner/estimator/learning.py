@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_random_state
 
 from sooner.data.standardizer import Standardizer
 from sooner.errors import InvalidArgument, UnknownName
+from sooner.evaluate.posterior import PosteriorCalibration, fit_posterior
 from sooner.inputs import as_between, as_groups, as_whole
 from sooner.models import Model, PrefixScorer, Rocket
 from sooner.progress import ProgressBar, tell
@@ -59,6 +60,7 @@ class Learned:
         standardizer: what its observations go through first.
         held_out: scores that thresholds are chosen on.
         record: what happened in training, ready for JSON.
+        posterior: how posteriors at the decision are calibrated.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Learned:
     standardizer: Standardizer
     held_out: Scored
     record: Mapping[str, Any]
+    posterior: PosteriorCalibration
 
 
 @dataclass(frozen=True)
@@ -175,7 +178,7 @@ def learn(series: Series, options: FitOptions, family: type[ThresholdRule] = MSP
         engine = options.settings.training.engine
         raise InvalidArgument("engine", f"'local' for the model {name!r}", repr(engine), remedy)
     if name == "rocket":
-        return _fit_rocket(series, options)
+        return _fit_rocket(series, options, family)
     training, held = series.hold_out(options.validation_share, options.seed)
     require_every_class(training)
     standardizer = Standardizer.fit(training)
@@ -186,7 +189,9 @@ def learn(series: Series, options: FitOptions, family: type[ThresholdRule] = MSP
         settings = settings_for(name, options.settings)
         model, record = _train(ready, unseen, settings, options, family)
     model.eval()
-    return Learned(name, model, settings, standardizer, scored(model, unseen).at_most(_KEPT), record)
+    held_out = scored(model, unseen)
+    posterior = fit_posterior(held_out, family)
+    return Learned(name, model, settings, standardizer, held_out.at_most(_KEPT), record, posterior)
 
 
 def recurrent_settings(
@@ -273,12 +278,12 @@ def prepared(standardizer: Standardizer, observations: torch.Tensor) -> torch.Te
     return standardizer.apply_step(with_mask(observations) if standardizer.mask_channels else observations)
 
 
-def _fit_rocket(series: Series, options: FitOptions) -> Learned:
+def _fit_rocket(series: Series, options: FitOptions, family: type[ThresholdRule]) -> Learned:
     standardizer = Standardizer.fit(series)
     ready = standardizer.apply(series)
     groups = None if ready.groups is None else ready.group_indices()
     with _watched(options.verbose) as watch:
-        model, left_out = Rocket.fit(
+        fitted = Rocket.fit(
             ready.observations,
             ready.labels,
             ready.lengths,
@@ -292,10 +297,12 @@ def _fit_rocket(series: Series, options: FitOptions) -> Learned:
     record = {
         "series": len(ready),
         "held_out": f"left out one {unit} at a time",
-        "checkpoints": list(model.evaluation_times),
+        "checkpoints": list(fitted.model.evaluation_times),
     }
-    held_out = Scored(left_out.numpy(), ready.lengths.numpy(), ready.labels.numpy(), groups)
-    return Learned("rocket", model, None, standardizer, held_out.at_most(_KEPT), record)
+    held_out = Scored(fitted.left_out.numpy(), ready.lengths.numpy(), ready.labels.numpy(), groups)
+    # The slope was fitted with the classifiers; only its cross-fitted scores tell how sure they are too often.
+    posterior = fit_posterior(replace(held_out, scores=fitted.cross_fitted.numpy()), family, slope_spread=0.0)
+    return Learned("rocket", fitted.model, None, standardizer, held_out.at_most(_KEPT), record, posterior)
 
 
 def _fit_prefix(ready: Series, options: FitOptions) -> tuple[Model, None, Mapping[str, Any]]:

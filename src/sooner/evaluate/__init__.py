@@ -7,6 +7,10 @@ the patient), for intervals that hold for new groups; `confidence` of two-sided 
 
 from sooner.evaluate.achieved import Achieved as Achieved
 from sooner.evaluate.achieved import achieved as achieved
+from sooner.evaluate.calibration import Reliability as Reliability
+from sooner.evaluate.calibration import expected_calibration_error as expected_calibration_error
+from sooner.evaluate.calibration import log_loss as log_loss
+from sooner.evaluate.calibration import reliability as reliability
 from sooner.evaluate.certify import certified_threshold as certified_threshold
 from sooner.evaluate.certify import certify as certify
 from sooner.evaluate.choose import choose_rule as choose_rule
@@ -41,6 +45,8 @@ from sooner.evaluate.metrics import hitting_times as hitting_times
 from sooner.evaluate.metrics import mean_accuracy as mean_accuracy
 from sooner.evaluate.metrics import mean_time as mean_time
 from sooner.evaluate.metrics import over_seeds as over_seeds
+from sooner.evaluate.posterior import PosteriorCalibration as PosteriorCalibration
+from sooner.evaluate.posterior import fit_posterior as fit_posterior
 from sooner.evaluate.promise import RISKS as RISKS
 from sooner.evaluate.promise import Promise as Promise
 from sooner.evaluate.watch import Alarm as Alarm

@@ -1,7 +1,8 @@
 """The model for small data: streaming convolutions, and a calibrated linear classifier at each evaluation time."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -30,15 +31,22 @@ from sooner.types import (
 ProgressCallback: TypeAlias = Callable[[str, int, int], None]
 
 
-class Fitted(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Fitted:
     """A fitted model, and the leave-one-out scores of each training series (or leave-one-group-out).
 
-    Only the ridge penalty and the calibration were chosen on these scores, about three numbers for each evaluation time. After
-    the last evaluation time, where only series of one class remain, the scores are constant.
+    The ridge penalty and the calibration, a slope and K biases, were chosen on `left_out` at each evaluation time. In
+    `cross_fitted` the calibration is that of the other folds, which is less confident. After the last evaluation time, where
+    only series of one class remain, the scores are constant. `model, left_out = ...` unpacks the first two.
     """
 
     model: "Rocket"
     left_out: Scores
+    cross_fitted: Scores
+
+    def __iter__(self) -> Iterator[Any]:
+        """The model and its leave-one-out scores."""
+        return iter((self.model, self.left_out))
 
 
 class Rocket(Model):
@@ -144,7 +152,7 @@ class Rocket(Model):
             remedy = "Leaving a group out must not remove a class: give at least one class in two groups."
             raise InvalidArgument("groups", "with a class that is in two of them", "each class in one", remedy)
         counts = np.ones(len(series)) if weights is None else as_weights(weights, len(series), name="weights")
-        return Fitted(model.eval(), model._fit_times(flat, targets, ends, counts, owners, watch))
+        return Fitted(model.eval(), *model._fit_times(flat, targets, ends, counts, owners, watch))
 
     def _fit_times(
         self,
@@ -154,7 +162,7 @@ class Rocket(Model):
         weights: FloatArray,
         groups: IntArray,
         watch: ProgressCallback | None,
-    ) -> Scores:
+    ) -> tuple[Scores, Scores]:
         tell = watch or (lambda *_: None)
         found = (
             self.running.at(flat, self.evaluation_times, lambda *done: tell("convolving series", *done))
@@ -162,8 +170,8 @@ class Rocket(Model):
             .numpy()
         )
         blocks = (self.running.counted, STATISTICS * self.running.channels)
-        held = torch.zeros(len(flat), self.classes)
-        scores = held[:, None].repeat(1, flat.shape[1], 1)
+        none = torch.zeros(len(flat), self.classes)
+        left_out, cross_fitted = none[:, None].repeat(1, flat.shape[1], 1), none[:, None].repeat(1, flat.shape[1], 1)
         for index, time in enumerate(self.evaluation_times):
             rows = ((lengths >= time).cpu().numpy() & (weights > 0)).nonzero()[0]
             present, column = np.unique(labels.cpu().numpy()[rows], return_inverse=True)
@@ -175,11 +183,11 @@ class Rocket(Model):
             self.weights[index][:, present] = torch.as_tensor(linear.weights).float()
             self.biases[index, present] = torch.as_tensor(linear.bias).float()
             self.present[index, present] = True
-            fresh = torch.as_tensor(linear.left_out).float().log_softmax(dim=1)
-            held[rows] = carried_over(held[rows], fresh, present)
-            scores[:, time - 1 :] = held[:, None]
+            for scores, outputs in ((left_out, linear.left_out), (cross_fitted, linear.cross_fitted)):
+                fresh = torch.as_tensor(outputs).float().log_softmax(dim=1)
+                scores[rows, time - 1 :] = carried_over(scores[rows, time - 1], fresh, present)[:, None]
             tell("fitting evaluation times", index + 1, len(self.evaluation_times))
-        return scores
+        return left_out, cross_fitted
 
     def forward(self, observations: Observations, lengths: Lengths | None = None) -> Windows:
         """Logits of shape (batch, 1, time, classes); they are the scores."""

@@ -20,9 +20,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from sooner.models.calibration import Calibration, IntVector, calibrate, log_softmax
+from sooner.models.calibration import Calibration, IntVector, calibrate, deal, log_softmax
 
 RIDGES = np.logspace(-4, 1, 11)
+CROSS_FITS = 5
 _SMALL = 1e-6
 
 FeatureMatrix = Float[np.ndarray, "rows features"]
@@ -33,13 +34,15 @@ Outputs = Float[np.ndarray, "rows classes"]
 class Linear:
     """Calibrated evidence of each class, (features - centre) @ weights + bias, up to a shared term.
 
-    `left_out` are the leave-one-out outputs for the training series.
+    `left_out` are the leave-one-out outputs for the training series, and `cross_fitted` the same with a calibration that was
+    fitted without the series' own fold: K biases fitted to few series make `left_out` too confident.
     """
 
     centre: Float[np.ndarray, " features"]
     weights: Float[np.ndarray, "features classes"]
     bias: Float[np.ndarray, " classes"]
     left_out: Outputs
+    cross_fitted: Outputs
 
 
 class _Fit(NamedTuple):
@@ -85,7 +88,29 @@ def fit_linear(
     assert best is not None
     _, fit, (slope, shift) = best
     bias = slope * mean + shift
-    return Linear(centre, slope * scale[:, None] * fit.coefficients, bias, slope * fit.left_out + bias)
+    left_out = slope * fit.left_out + bias
+    cross_fitted = _cross_fitted(fit.left_out + mean, labels, log_prior, weights, groups, best[2])
+    return Linear(centre, slope * scale[:, None] * fit.coefficients, bias, left_out, cross_fitted)
+
+
+def _cross_fitted(
+    said: Outputs,
+    labels: IntVector,
+    log_prior: np.ndarray,
+    weights: np.ndarray,
+    groups: IntVector,
+    all_rows: Calibration,
+) -> Outputs:
+    """The outputs of each fold, calibrated on the other folds; a group lies in one fold."""
+    several = known_elsewhere(labels, groups)
+    first, member = np.unique(groups, return_index=True, return_inverse=True)[1:]
+    fold = deal(labels[first], folds=CROSS_FITS, seed=0)[member]
+    outputs: Outputs = all_rows(said)
+    for each in range(CROSS_FITS):
+        others, rows = several & (fold != each), fold == each
+        if rows.any() and len(np.unique(labels[others])) > 1:
+            outputs[rows] = calibrate(said[others], labels[others], log_prior, weights=weights[others])(said[rows])
+    return outputs
 
 
 def _ridges(x: FeatureMatrix, y: Outputs, weights: np.ndarray, groups: IntVector) -> Iterator[_Fit]:
