@@ -204,7 +204,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         The calibration was fitted on held-out scores (`PosteriorCalibration`); scores and decisions do not depend on it.
         """
         check_is_fitted(self)
-        return self._posterior(self._scored(series_for(X, self).unlabelled()))
+        found = self._scored(series_for(X, self).unlabelled())
+        return self.posterior_at(found, self.rule_.decide(*found, halting=found.halting).times)
 
     def reliability(self, X: Any = None, y: Any = None) -> Reliability:  # noqa: N803
         """How often the class of the largest probability is right, with the expected calibration error and the log loss.
@@ -212,10 +213,12 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         `y` is not needed for a `Series` with labels. By default on the held-out series, on which it is slightly too good.
         """
         found = self.judged(X, y)
-        return reliability(self._posterior(found), found.truths)
+        return reliability(
+            self.posterior_at(found, self.rule_.decide(*found, halting=found.halting).times), found.truths
+        )
 
-    def _posterior(self, found: Scored) -> FloatArray:
-        times = self.rule_.decide(*found, halting=found.halting).times
+    def posterior_at(self, found: Scored, times: IntArray) -> FloatArray:
+        """(n_cases, n_classes): the calibrated posterior after so many observations, from the result of `scores`."""
         plain = found.scores[np.arange(len(found)), times - 1] - self._offset()
         return self.posterior_calibration_.posterior(plain, times, self._offset())
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from aeon.classification.early_classification.base import BaseEarlyClassifier
 from sklearn.base import clone
 
@@ -113,8 +112,7 @@ class AeonEarlyClassifier(BaseEarlyClassifier):  # type: ignore[misc]  # aeon ha
         safe = decisions.crossed | (lengths >= self.n_timepoints_)
         columns = (decisions.times - 1, safe, decisions.labels, decisions.times)
         self.state_info = np.stack(columns, axis=1).astype(np.int64)
-        last = torch.as_tensor(scores[np.arange(len(scores)), decisions.times - 1])
-        return last.softmax(dim=1).numpy(), safe
+        return self.classifier_.posterior_at(scored, decisions.times), safe
 
     def _named(self, safe: BoolArray) -> npt.NDArray[Any]:
         labels: npt.NDArray[Any] = self.classes_[self.state_info[:, 2]]
