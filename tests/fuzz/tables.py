@@ -166,7 +166,7 @@ def _walked(path: Path, size: int, words: Any) -> Any:
         except RangeUnreadable as error:  # bulk scoring catches it, and goes on behind
             raise UnreadableFile(str(path), "readable", error.reason) from None
 
-    plan = TablePlan.in_shards(path, Columns(), shard_rows=size, **words)
+    plan = TablePlan.of(path, Columns(), "unlabelled", shard_rows=size, **words)
     if plan.contiguous():
         return _joined(read(plan), plan.layout.channels)
     with sorted_by_series(plan, size) as in_order:

@@ -197,7 +197,7 @@ def _plan(
 ) -> TablePlan:
     """The shards of the table, which must not contain the output file."""
     named, gaps = columns_for(classifier, columns)
-    plan = TablePlan.in_shards(source, named, missing=classifier.missing, gaps=gaps, shard_rows=shard_rows)
+    plan = TablePlan.of(source, named, "unlabelled", missing=classifier.missing, gaps=gaps, shard_rows=shard_rows)
     if target.resolve() in {Path(rows.file).resolve() for rows in plan.ranges}:
         raise InvalidArgument("out", "another file than those of the table", str(target), "Name a new one.")
     return plan

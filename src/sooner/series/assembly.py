@@ -17,23 +17,14 @@ from sooner.types import BoolArray, IntArray, Observations
 
 @dataclass(frozen=True, eq=False)
 class Assembly:
-    """The runs of consecutive batches.
-
-    Args:
-        batches: the rows.
-        choice: the names of their columns.
-        ids: (series,), in the order in which they first appear.
-        codes: (runs,), the series of each run, as an index into `ids`.
-        starts: (runs,), the first row of each run, counted over all batches.
-        lengths: (series,), the number of rows of each series.
-    """
+    """The runs of consecutive batches."""
 
     batches: Sequence[RowBatch]
     choice: ColumnChoice
-    ids: Any
-    codes: Codes
-    starts: IntArray
-    lengths: IntArray
+    ids: Any  # (series,), in the order in which they first appear
+    codes: Codes  # (runs,), the series of each run, as an index into `ids`
+    starts: IntArray  # (runs,), the first row of each run, counted over all batches
+    lengths: IntArray  # (series,), the number of rows of each series
 
     @classmethod
     def of(cls, batches: Sequence[RowBatch], choice: ColumnChoice) -> "Assembly":
@@ -62,8 +53,7 @@ class Assembly:
     def fault(self, row: int, expected: str, got: str, remedy: str) -> InvalidArgument:
         """The error for a row, counted over all batches from 0."""
         batch, index = self._locate(row)
-        file, number = batch.origin.at(index)
-        return InvalidArgument(file, expected, f"{got} at row {number}", remedy)
+        return batch.origin.fault(index, expected, got, remedy)
 
     def returns(self, seen: set[Any]) -> bool:
         """Whether the rows of a series are not contiguous, here or together with those of `seen`; if they are, update `seen`."""
@@ -83,17 +73,12 @@ class Assembly:
             run, known = differing[0], names.to_pylist()
             series = int(self.codes[run])
             got = f"{known[runs[run]]!r} after {known[indices[series]]!r} in series {self.ids[series].as_py()!r}"
-            expected = f"a table with one name for each series in column {name!r}"
+            expected = f"with one name for each series in column {name!r}"
             raise self.fault(int(self.starts[run]), expected, got, "Check that row; all rows of a series must agree.")
         return indices, names
 
     def observations(self, values: npt.NDArray[Any], gap: int | None) -> Observations:
-        """(series, time, channels), zeros beyond each length.
-
-        Args:
-            values: (rows, channels).
-            gap: the channel to fill with the time since the observation before.
-        """
+        """(series, time, channels) from (rows, channels); the channel `gap` becomes the time since the observation before."""
         order, longest, series = self._order(), int(self.lengths.max()), len(self.lengths)
         rows = x = torch.from_numpy(values)
         if order is not None or len(rows) != series * longest:
@@ -153,7 +138,7 @@ class Assembly:
             row = int(order[1:][duplicate].min())
             batch, index = self._locate(row)
             got = f"time {batch.time_text(index)} of series {self.ids[int(series[row])].as_py()!r} again"
-            expected = f"a table with one row for each series and {self.choice.time!r}"
+            expected = f"with one row for each series and {self.choice.time!r}"
             raise self.fault(row, expected, got, "Drop one of the rows, or average them.")
         return order
 

@@ -37,7 +37,7 @@ def read_frame(frame: Any, columns: Columns, *, classes: Any = None, missing: Mi
     batches, first = [], 0
     for batch in table.select(choice.names()).to_batches():
         if len(batch):
-            batches.append(row_batch(batch, choice, Origin("X", first)))
+            batches.append(row_batch(batch, choice, Origin.of("X", first, len(batch))))
         first += len(batch)
     return Layout("X", choice, missing).series(Assembly.of(batches, choice), classes)
 

@@ -26,23 +26,14 @@ _INTEGER = re.compile("0|-?[1-9][0-9]{0,17}")  # without leading zeros
 
 @dataclass(frozen=True)
 class Layout:
-    """How rows are read.
+    """How rows are read."""
 
-    Args:
-        source: the name of the table in errors.
-        choice: its columns.
-        missing: as in `Series.of`.
-        gaps: "channel" adds the channel `GAP`.
-        dtype: of the observations.
-        numerals: whether text names become numbers if all of them are integers.
-    """
-
-    source: str
+    source: str  # the name of the table in errors
     choice: ColumnChoice
     missing: Missing = "refuse"
     gaps: Gaps = "none"
     dtype: Dtype = "float64"
-    numerals: Numerals = "text"
+    numerals: Numerals = "text"  # whether text names become numbers if all of them are integers
 
     def __post_init__(self) -> None:
         for name, word, known in (
@@ -82,13 +73,7 @@ class Layout:
             values[:, -1] = 1.0
 
     def series(self, assembly: "Assembly", classes: Any = None, values: npt.NDArray[Any] | None = None) -> Series:
-        """The series of some rows.
-
-        Args:
-            assembly: the rows.
-            classes: the names of the classes; by default those of the rows, sorted.
-            values: (rows, channels), if the numbers have already been written.
-        """
+        """The series of some rows; `values` are (rows, channels) if the numbers have already been written."""
         if values is None:
             values, before = self.empty(assembly.rows), 0
             for batch in assembly.batches:
@@ -133,6 +118,6 @@ class Layout:
         for index, name in enumerate(names.to_pylist()):
             if name not in index_of:
                 row = int(assembly.starts[np.flatnonzero(indices[assembly.codes] == index)[0]])
-                expected = f"a table of the classes {known.tolist()} in column {column!r}"
+                expected = f"of the classes {known.tolist()} in column {column!r}"
                 raise assembly.fault(row, expected, repr(name), "Drop the series, or add it to the classes.")
         return np.array([index_of[name] for name in names.to_pylist()])[indices], known

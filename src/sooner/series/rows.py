@@ -27,34 +27,29 @@ _PARSED = (pa.int64(), pa.float64(), pa.timestamp("ns"), pa.timestamp("ns", tz="
 
 
 class Origin(NamedTuple):
-    """The source of consecutive rows of one file, which come after its `first` rows."""
-
-    file: str
-    first: int
-
-    def at(self, row: int) -> tuple[str, int]:
-        """The file of a row, and its number there, counted from 1."""
-        return self.file, self.first + row + 1
-
-    def cut(self, rows: slice) -> "Origin":
-        """The source of these rows."""
-        return Origin(self.file, self.first + (rows.start or 0))
-
-
-class Origins(NamedTuple):
-    """The source of sorted rows: the index of each row's file, and its number there."""
+    """The file of each row of a batch, and the number of the row there, counted from 1."""
 
     files: tuple[str, ...]
-    file_of: IntArray
-    number: IntArray
+    file_of: IntArray  # (rows,), indices into `files`
+    numbers: Any  # (rows,)
+
+    @classmethod
+    def of(cls, file: str, first: int, rows: int) -> "Origin":
+        """The origin of consecutive rows of one file, which come after its `first` rows."""
+        return cls((file,), np.broadcast_to(0, rows), range(first + 1, first + 1 + rows))
 
     def at(self, row: int) -> tuple[str, int]:
-        """The file of a row, and its number there, counted from 1."""
-        return self.files[self.file_of[row]], int(self.number[row])
+        """The file of a row, and its number there."""
+        return self.files[self.file_of[row]], int(self.numbers[row])
 
-    def cut(self, rows: slice) -> "Origins":
-        """The source of these rows."""
-        return Origins(self.files, self.file_of[rows], self.number[rows])
+    def cut(self, rows: slice) -> "Origin":
+        """The origin of these rows."""
+        return Origin(self.files, self.file_of[rows], self.numbers[rows])
+
+    def fault(self, row: int, expected: str, got: str, remedy: str) -> InvalidArgument:
+        """The error for a row."""
+        file, number = self.at(row)
+        return InvalidArgument(file, f"a table {expected}", f"{got} at row {number}", remedy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +60,7 @@ class RowBatch:
     ascends within every run.
     """
 
-    origin: Origin | Origins
+    origin: Origin
     starts: IntArray
     ids: Any
     labels: Any
@@ -142,36 +137,24 @@ class RowBatch:
         return InvalidArgument(file, f"a table of finite numbers in column {channel!r}", got, remedy)
 
 
-class _Cells(NamedTuple):
-    """A record batch, and its source."""
-
-    columns: Any
-    origin: Origin | Origins
-
-    def fault(self, column: str, expected: str, got: str, row: int, remedy: str) -> InvalidArgument:
-        file, number = self.origin.at(row)
-        return InvalidArgument(file, f"a table with {expected} column {column!r}", f"{got} at row {number}", remedy)
-
-
-def series_ids(columns: Any, choice: ColumnChoice, origin: Origin | Origins) -> Any:
+def series_ids(columns: Any, choice: ColumnChoice, origin: Origin) -> Any:
     """The checked IDs of a record batch: integers, or a dictionary array."""
-    return _names(_Cells(columns, origin), choice.series, "Give every row the id of its series.")
+    return _names(columns, origin, choice.series, "Give every row the id of its series.")
 
 
-def row_batch(columns: Any, choice: ColumnChoice, origin: Origin | Origins) -> RowBatch:
+def row_batch(columns: Any, choice: ColumnChoice, origin: Origin) -> RowBatch:
     """The rows of a record batch, all checked except for the numbers (see `RowBatch.write`)."""
-    batch = _Cells(columns, origin)
     ids = series_ids(columns, choice, origin)
     keys = run_keys(ids)
     changes = keys[1:] != keys[:-1]
     starts = np.concatenate([[0], np.flatnonzero(changes) + 1])
-    times, unit = _ticks(batch, choice.time)
+    times, unit = _ticks(columns, origin, choice.time)
     return RowBatch(
         origin=origin,
         starts=starts,
         ids=ids.take(pa.array(starts)),
-        labels=_run_names(batch, choice.label, ids, starts, changes),
-        groups=_run_names(batch, choice.group, ids, starts, changes),
+        labels=_run_names(columns, origin, choice.label, ids, starts, changes),
+        groups=_run_names(columns, origin, choice.group, ids, starts, changes),
         times=times,
         unit=unit,
         ordered=bool((changes | (times[1:] > times[:-1])).all()),
@@ -201,16 +184,17 @@ def _is_text(arrow_type: Any) -> bool:
     return bool(types.is_string(value) or types.is_large_string(value) or types.is_string_view(value))
 
 
-def _names(batch: _Cells, name: str, remedy: str) -> Any:
+def _names(columns: Any, origin: Origin, name: str, remedy: str) -> Any:
     """A column of names, none of them missing: integers, or a dictionary array."""
-    column = _coded(batch.columns.column(name))
+    column = _coded(columns.column(name))
     if column is None:
-        expected, got = f"a table with text or whole numbers in column {name!r}", str(batch.columns.column(name).type)
-        raise InvalidArgument(batch.origin.at(0)[0], expected, got, "Turn it into text.")
+        expected, got = f"a table with text or whole numbers in column {name!r}", str(columns.column(name).type)
+        raise InvalidArgument(origin.at(0)[0], expected, got, "Turn it into text.")
     row = _first_blank(column)
     if row is not None:
         value = column[row].as_py()
-        raise batch.fault(name, "a name in every row of", repr(value) if value else "nothing", row, remedy)
+        expected = f"with a name in every row of column {name!r}"
+        raise origin.fault(row, expected, repr(value) if value else "nothing", remedy)
     return column
 
 
@@ -247,18 +231,18 @@ def run_keys(column: Any) -> IntArray:
     return keys
 
 
-def _run_names(batch: _Cells, name: str | None, ids: Any, starts: IntArray, changes: BoolArray) -> Any:
+def _run_names(columns: Any, origin: Origin, name: str | None, ids: Any, starts: IntArray, changes: BoolArray) -> Any:
     """(runs,): the names of the runs; all rows of a run must agree."""
     if name is None:
         return None
-    column = _names(batch, name, "Name it in every row, or drop the series.")
+    column = _names(columns, origin, name, "Name it in every row, or drop the series.")
     keys = run_keys(column)
     differing = (keys[1:] != keys[:-1]) & ~changes
     if differing.any():
         row = int(differing.argmax()) + 1
         got = f"{column[row].as_py()!r} after {column[row - 1].as_py()!r} in series {ids[row].as_py()!r}"
         remedy = "Check that row; all rows of a series must agree."
-        raise batch.fault(name, "one name for each series in", got, row, remedy)
+        raise origin.fault(row, f"with one name for each series in column {name!r}", got, remedy)
     return column.take(pa.array(starts))
 
 
@@ -270,13 +254,13 @@ def _numbers(column: Any) -> npt.NDArray[Any]:
     return numbers
 
 
-def _ticks(batch: _Cells, name: str) -> tuple[npt.NDArray[Any], Unit]:
+def _ticks(columns: Any, origin: Origin, name: str) -> tuple[npt.NDArray[Any], Unit]:
     """The times of the rows as numbers, and their unit."""
-    column = batch.columns.column(name)
+    column, in_every_row = columns.column(name), f"with a time in every row of column {name!r}"
     if column.null_count:
-        raise batch.fault(name, "a time in every row of", "nothing", int(np.argmax(column.is_null())), "Drop the row.")
-    column = _parsed(batch, name, column) if _is_text(column.type) else column
-    file, number = batch.origin.at(0)
+        raise origin.fault(int(np.argmax(column.is_null())), in_every_row, "nothing", "Drop the row.")
+    column = _parsed(column, origin, name) if _is_text(column.type) else column
+    file, number = origin.at(0)
     try:
         counted = _counted(column)
     except pa.ArrowInvalid:
@@ -290,7 +274,7 @@ def _ticks(batch: _Cells, name: str) -> tuple[npt.NDArray[Any], Unit]:
     finite = np.isfinite(times)
     if not finite.all():
         row = int((~finite).argmax())
-        raise batch.fault(name, "a time in every row of", f"{times[row]}", row, "Drop the row.")
+        raise origin.fault(row, in_every_row, f"{times[row]}", "Drop the row.")
     return times, unit
 
 
@@ -328,7 +312,7 @@ def tick(value: object) -> tuple[int | float, str] | None:
     return counted[0].as_py(), f"{counted[1]}{zone}"
 
 
-def _parsed(batch: _Cells, name: str, column: Any) -> Any:
+def _parsed(column: Any, origin: Origin, name: str) -> Any:
     """Times from text: all numbers, or all timestamps."""
     column = pc.utf8_trim_whitespace(column.cast(pa.string()))
     for arrow_type in _PARSED:
@@ -340,7 +324,7 @@ def _parsed(batch: _Cells, name: str, column: Any) -> Any:
     row = next(row for row in range(len(column)) if read_as(column[row], first) is None)
     text = column[row].as_py()
     remedy = "Write numbers, or timestamps like 2026-11-15 23:59:59, all with a time zone or all without."
-    raise batch.fault(name, "numbers or timestamps in", repr(text) if text else "nothing", row, remedy)
+    raise origin.fault(row, f"with numbers or timestamps in column {name!r}", repr(text) if text else "nothing", remedy)
 
 
 def read_as(text: Any, arrow_type: Any) -> Any:

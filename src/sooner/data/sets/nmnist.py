@@ -116,8 +116,10 @@ class Nmnist:
         pixels = pixels if dtype == "uint8" else pixels.float() / 127.5 - 1.0
         hidden = NOISE if dtype == "uint8" else 1.0
         if self.kind == "nmnist-100f":
-            drawn = draws(keys, self.time * DRAWS, PIXELS).reshape(-1, self.time, DRAWS)
-            frames = glimpsed(pixels, torch.from_numpy(drawn), hidden=hidden)
+            drawn = torch.from_numpy(draws(keys, self.time * DRAWS, PIXELS))
+            frames = torch.full((len(drawn), self.time, PIXELS), hidden, dtype=pixels.dtype)
+            shape = (len(drawn), self.time, DRAWS)
+            frames.scatter_(2, drawn.reshape(shape), pixels.gather(1, drawn).reshape(shape))
         else:
             first = first_shown(random_orders(keys, PIXELS), _PIXELS_A_FRAME[self.kind])
             frames = revealed(pixels, torch.from_numpy(first), time=self.time, hidden=hidden)
@@ -169,15 +171,6 @@ def revealed(
     """Frame t shows the pixels whose first frame is at most t, and `hidden` everywhere else."""
     shown = first[:, None] <= torch.arange(time, dtype=torch.uint8)[:, None]
     return torch.where(shown, pixels[:, None], torch.tensor(hidden, dtype=pixels.dtype))
-
-
-def glimpsed(
-    pixels: Shaped[Tensor, "batch items"], drawn: Shaped[Tensor, "batch time draws"], *, hidden: float
-) -> Shaped[Tensor, "batch time items"]:
-    """Frame t shows the pixels drawn for it, and `hidden` everywhere else."""
-    frames = torch.full((*drawn.shape[:2], pixels.shape[1]), hidden, dtype=pixels.dtype)
-    values = pixels.gather(1, drawn.flatten(1)).reshape(drawn.shape)
-    return frames.scatter_(2, drawn, values)
 
 
 def _hashes(keys: Words, count: int) -> Words:

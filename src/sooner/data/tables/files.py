@@ -35,7 +35,8 @@ def table_files(path: str | Path) -> list[Path]:
     if source.is_dir():
         got = "a folder without one"
         # Hidden files, and files that another program is writing, are left out.
-        matches = [file for file in source.rglob("*") if not _is_hidden(file.relative_to(source))]
+        paths = ((file, file.relative_to(source).parts) for file in source.rglob("*"))
+        matches = [file for file, names in paths if not any(name[0] in "._" for name in names)]
     elif source.exists():
         matches, got = [source], f"a file {source.suffix!r}" if source.suffix else "a file without a suffix"
     else:
@@ -48,10 +49,6 @@ def table_files(path: str | Path) -> list[Path]:
         remedy = "Name one file type: *.parquet or *.csv."
         raise InvalidArgument(str(path), "tables of one kind", "Parquet and CSV", remedy)
     return files
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(name[0] in "._" for name in path.parts)
 
 
 def is_table(path: Path) -> bool:

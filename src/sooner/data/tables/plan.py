@@ -47,29 +47,17 @@ class RowRange:
 
 @dataclass(frozen=True)
 class TablePlan:
-    """The plan of a table.
-
-    Args:
-        layout: its columns, and how they are read.
-        columns: the user's names.
-        labelling: whether series have labels.
-        ranges: all rows of all files, in their order.
-        shards: consecutive ranges; with `in_order`, the series of each shard.
-        broken: the ranges of files whose schema cannot be read.
-        rows: the number of rows; None if it is not known.
-        id_type: the pyarrow type of the IDs.
-        in_order: the rows sorted by series, if those of the table are not contiguous.
-    """
+    """The plan of a table."""
 
     layout: Layout
-    columns: Columns
+    columns: Columns  # the user's names
     labelling: Labelling
-    ranges: tuple[RowRange, ...]
-    shards: tuple[range, ...]
-    broken: Broken
-    rows: int | None
-    id_type: Any = None
-    in_order: "SortedRows | None" = None
+    ranges: tuple[RowRange, ...]  # all rows of all files, in their order
+    shards: tuple[range, ...]  # indices into `ranges`; with `in_order`, the numbers of the series of each shard
+    broken: Broken  # the ranges of files whose schema cannot be read
+    rows: int | None  # None if the number is not known
+    id_type: Any = None  # of pyarrow
+    in_order: "SortedRows | None" = None  # the rows sorted by series, if those of the table are not contiguous
     _opened: dict[str, sources.CsvFile] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -115,19 +103,6 @@ class TablePlan:
             return replace(plan, id_type=_id_type(schemas.known, choice.series))
         return plan
 
-    @classmethod
-    def in_shards(
-        cls,
-        path: str | Path,
-        columns: Columns,
-        *,
-        missing: Missing = "refuse",
-        gaps: Gaps = "none",
-        shard_rows: int = ROWS,
-    ) -> "TablePlan":
-        """Plan the scoring of a table."""
-        return cls.of(path, columns, "unlabelled", missing=missing, gaps=gaps, shard_rows=shard_rows)
-
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": {}}  # open files cannot be sent to other processes
 
@@ -149,7 +124,7 @@ class TablePlan:
         for batch in self._file_batches(rows, names):
             low, high = max(rows.start - first, 0), min(rows.stop - first, len(batch))
             if low < high:
-                yield Origin(rows.file, first + low), batch.slice(low, high - low)
+                yield Origin.of(rows.file, first + low, high - low), batch.slice(low, high - low)
             first += len(batch)
             if first >= rows.stop:
                 return
@@ -176,10 +151,11 @@ class TablePlan:
 
         If two IDs have the same hash the answer is False, which costs time and changes nothing else.
         """
-        last, seen = None, [np.zeros(0, np.int64)]
+        choice, last, seen = self.layout.choice, None, [np.zeros(0, np.int64)]
         for index in range(len(self.ranges)):
             try:
-                for ids in self._ids(index) if index not in self.broken else ():
+                for origin, batch in self.records(index, [choice.series]) if index not in self.broken else ():
+                    ids = series_ids(batch, choice, origin)
                     keys = run_keys(ids)
                     hashes = _hashes(ids.take(pa.array(np.flatnonzero(np.append(True, keys[1:] != keys[:-1])))))
                     hashes = hashes[1:] if hashes[0] == last else hashes
@@ -191,11 +167,6 @@ class TablePlan:
                 continue
         hashes = np.sort(np.concatenate(seen))
         return not bool((hashes[1:] == hashes[:-1]).any())
-
-    def _ids(self, index: int) -> Iterator[Any]:
-        choice = self.layout.choice
-        for origin, batch in self.records(index, [choice.series]):
-            yield series_ids(batch, choice, origin)
 
 
 def _hashes(ids: Any) -> IntArray:

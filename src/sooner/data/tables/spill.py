@@ -20,7 +20,7 @@ from pyarrow import ipc, types
 
 from sooner.data.tables.plan import MOST, TablePlan
 from sooner.errors import InvalidArgument, UnreadableFile, short_reason
-from sooner.series.rows import Origins, RowBatch, encoded, row_batch, series_ids
+from sooner.series.rows import Origin, RowBatch, encoded, row_batch, series_ids
 from sooner.types import IntArray
 
 _RUN = 2**18  # minimum number of rows in a run
@@ -54,8 +54,7 @@ class SortedRows:
         named = known.take(codes) if types.is_integer(known.type) else pa.DictionaryArray.from_arrays(codes, known)
         choice = plan.layout.choice
         batch = pa.RecordBatch.from_arrays([named, *(other.chunk(0) for other in others)], choice.names())
-        origins = Origins(self.files, files.chunk(0).to_numpy(), numbers.chunk(0).to_numpy())
-        yield row_batch(batch, choice, origins)
+        yield row_batch(batch, choice, Origin(self.files, files.chunk(0).to_numpy(), numbers.chunk(0).to_numpy()))
 
 
 @contextmanager
@@ -100,9 +99,10 @@ class _RunWriter:
         choice = self.plan.layout.choice
         for origin, batch in self.plan.records(index, choice.names()):
             ids = series_ids(batch, choice, origin)
-            self._refuse_other_ids(ids, origin.file)
-            rows = np.arange(origin.first + 1, origin.first + 1 + len(batch))
-            columns = [pa.array(column) for column in (self._numbered(ids), np.full(len(batch), index, np.int32), rows)]
+            self._refuse_other_ids(ids, self.plan.ranges[index].file)
+            first = origin.at(0)[1]
+            numbers = np.arange(first, first + len(batch))
+            columns = [pa.array(self._numbered(ids)), pa.array(np.full(len(batch), index, np.int32)), pa.array(numbers)]
             columns += [_in_utc(batch.column(name)) for name in choice.names()[1:]]
             added = pa.RecordBatch.from_arrays(columns, [str(number) for number in range(len(columns))])
             if self._batches and (added.schema != self._batches[0].schema or self._rows >= self._size):

@@ -43,19 +43,12 @@ def clip_indices(frames: int, time: int) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Clips:
-    """The clips of one split; features are read when a series is asked for.
-
-    Args:
-        features: the stored features.
-        videos: the videos of the split that have features.
-        classes: the names of the classes.
-        time: T, the number of frames of a clip.
-    """
+    """The clips of one split; features are read when a series is asked for."""
 
     features: Features
-    videos: tuple[Video, ...]
+    videos: tuple[Video, ...]  # of the split, with features
     classes: tuple[str, ...]
-    time: int
+    time: int  # T, the number of frames of a clip
 
     def __len__(self) -> int:
         return len(self._owners[0])

@@ -49,21 +49,13 @@ _PARTS = ".parts"
 
 @dataclass(frozen=True)
 class Features:
-    """A cache of features.
-
-    Args:
-        folder: the folder of the cache.
-        width: the length of a frame's vector.
-        dtype: the type of its numbers.
-        frames: the number of frames of each video.
-        failed: (video, reason) of the unreadable videos.
-    """
+    """A cache of features."""
 
     folder: Path
-    width: int
+    width: int  # of the vector of a frame
     dtype: str
-    frames: Mapping[str, int]
-    failed: tuple[tuple[str, str], ...] = ()
+    frames: Mapping[str, int]  # the number of frames of each video
+    failed: tuple[tuple[str, str], ...] = ()  # (video, reason)
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str], view: View | None = None) -> "Features":

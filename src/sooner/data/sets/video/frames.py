@@ -121,11 +121,13 @@ def decoded(path: Path, view: View, rows: int) -> Iterator[Frames | Fault]:
             if min(height, width) < (view.crop or 1):
                 yield Fault(f"its frames of {width} x {height} pixels are smaller than the crop of {view.crop or 1}")
                 return
+            top, left = (round((size - (view.crop or size)) / 2) for size in (height, width))
+            region = np.s_[top : top + (view.crop or height), left : left + (view.crop or width)]
             for packet in container.demux(stream):
                 packets, damaged = packets + (packet.size > 0), damaged or packet.is_corrupt
                 for frame in packet.decode():
                     frame = painter.reformat(frame, width, height, "rgb24", interpolation="BILINEAR")
-                    pending.append(_middle(frame.to_ndarray(), view.crop))
+                    pending.append(frame.to_ndarray()[region])
                     if len(pending) == rows:
                         yield _stacked(pending)
                         pending, shown = [], True
@@ -140,13 +142,6 @@ def decoded(path: Path, view: View, rows: int) -> Iterator[Frames | Fault]:
     # Packets and not frames: some codecs pack two frames into one packet and leave the next one empty.
     elif packets < declared and (damaged or _is_cut(path) or packets < (1 - _DROPPED) * declared):
         yield Fault(f"it is truncated: {packets} of the {declared} frames that its header declares")
-
-
-def _middle(image: Picture, crop: int | None) -> Picture:
-    if crop is None:
-        return image
-    top, left = (round((size - crop) / 2) for size in image.shape[:2])
-    return image[top : top + crop, left : left + crop]
 
 
 def _stacked(images: list[Picture]) -> Frames:

@@ -31,14 +31,6 @@ class Video(NamedTuple):
     group: str
 
 
-class Official(NamedTuple):
-    """The official lists in a folder of split files."""
-
-    classes: tuple[str, ...]
-    train: tuple[Video, ...]
-    test: tuple[Video, ...]
-
-
 class SplitLists(NamedTuple):
     """The names of the classes, and the videos of each split."""
 
@@ -55,23 +47,14 @@ class SplitLists(NamedTuple):
 
 @dataclass(frozen=True)
 class VideoSet:
-    """A data set of videos.
+    """A data set of videos."""
 
-    Args:
-        time: T, the number of frames of a clip.
-        classes: the number of classes of the whole set.
-        listing: a string in the names of all split files.
-        folders: the folders in the published archives.
-        read: reads the lists of an official split from a folder.
-        validation_groups: the number of groups for validation, from the number of groups of a class.
-    """
-
-    time: int
-    classes: int
-    listing: str
-    folders: tuple[str, ...]
-    read: Callable[[Path, int], Official]
-    validation_groups: Callable[[int], int]
+    time: int  # T, the number of frames of a clip
+    classes: int  # of the whole set
+    listing: str  # a string in the names of all split files
+    folders: tuple[str, ...]  # in the published archives
+    read: Callable[[Path, int], SplitLists]  # reads the lists of an official split, without validation, from a folder
+    validation_groups: Callable[[int], int]  # the number of groups for validation, from that of the class
 
 
 def split_lists(kind: VideoSetName, folder: str | os.PathLike[str], split: int = 1) -> SplitLists:
@@ -93,7 +76,7 @@ def split_lists(kind: VideoSetName, folder: str | os.PathLike[str], split: int =
         known, folder, "splits", "split files", "Give the folder that the archive of split files was unpacked to."
     )
     home = next((home for home in folders if any(known.listing in file.name for file in home.iterdir())), folders[0])
-    classes, listed, test = known.read(home, split)
+    classes, listed, _, test = known.read(home, split)
     for name, count in Counter(video.name for video in (*listed, *test)).items():
         if count > 1:
             remedy = "A model must not be tested on a video that it was trained on."
@@ -149,7 +132,7 @@ def _folders(known: VideoSet, folder: str | os.PathLike[str], argument: str, con
     return folders
 
 
-def _read_ucf101(folder: Path, split: int) -> Official:
+def _read_ucf101(folder: Path, split: int) -> SplitLists:
     """`classInd.txt` numbers the classes; `trainlist01.txt` and `testlist01.txt` name videos by class and file."""
     numbered: dict[int, str] = {}
     for line, text in _lines(folder / "classInd.txt"):
@@ -163,7 +146,7 @@ def _read_ucf101(folder: Path, split: int) -> Official:
         tuple(_ucf101_video(text, f"line {line} of {name}", classes) for line, text in _lines(folder / name))
         for name in (f"trainlist0{split}.txt", f"testlist0{split}.txt")
     )
-    return Official(classes, train, test)
+    return SplitLists(classes, train, (), test)
 
 
 def _ucf101_video(text: str, where: str, classes: Sequence[str]) -> Video:
@@ -179,7 +162,7 @@ def _ucf101_video(text: str, where: str, classes: Sequence[str]) -> Video:
     raise InvalidArgument("splits", "lists of the classes in classInd.txt", f"{folder!r} at {where}", "Add it there.")
 
 
-def _read_hmdb51(folder: Path, split: int) -> Official:
+def _read_hmdb51(folder: Path, split: int) -> SplitLists:
     """A file for each class: a video and 1 (train), 2 (test) or 0 (neither) in each line."""
     end = f"_test_split{split}.txt"
     names = (file.name for file in folder.iterdir())
@@ -197,7 +180,7 @@ def _read_hmdb51(folder: Path, split: int) -> Official:
             # The name of the film comes before the class; all its scenes are one group.
             source = file.rpartition(f"_{name}_")[0] or file
             marked[mark[0]].append(Video(f"{name}/{file}", label, f"{name}/{source}"))
-    return Official(classes, tuple(marked["1"]), tuple(marked["2"]))
+    return SplitLists(classes, tuple(marked["1"]), (), tuple(marked["2"]))
 
 
 VIDEO_SETS: Mapping[str, VideoSet] = {
