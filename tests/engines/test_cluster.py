@@ -113,8 +113,8 @@ def test_an_unreachable_address_fails_soon(monkeypatch):
         closed = server.getsockname()[1]
     for port, reason in (
         (closed, "Connection refused"),
-        (answering(b"220 mail ready\r\n"), "something else than Ray listens there"),
-        (answering(None), "silence for 0.5 s"),
+        (answering(b"220 mail ready\r\n"), "another server than Ray listens there"),
+        (answering(None), "no answer within 0.5 s"),
     ):
         start, address = time.perf_counter(), f"127.0.0.1:{port}"
         with pytest.raises(UnreachableCluster) as caught, connected(address):

@@ -24,11 +24,10 @@ _RAY_ENV = {
     "RAY_worker_niceness": "0",  # the priority of this process; Ray's default is lower
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # the future default; without it Ray warns of the change
-    "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
 }
 _REACH_SECONDS = 10.0
-_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"  # and empty settings: how a client of HTTP/2 begins
-_VERSIONS = re.compile(r"The cluster was started with: Ray: (\S+) Python: (\S+)")  # Ray's own words
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"  # the first bytes of an HTTP/2 client: preface, empty settings
+_VERSIONS = re.compile(r"The cluster was started with: Ray: (\S+) Python: (\S+)")  # Ray's error message
 _PORT_WAIT = "RAY_gcs_server_port_wait_time_s"
 _ANSWER_SECONDS = 60.0  # a node may have to start Python first
 POLL_SECONDS = 0.5
@@ -53,9 +52,9 @@ def connected(
         cpus: number of cores of a local cluster; by default all.
         object_store_bytes: shared memory of a local cluster; by default 30% of the free memory.
     """
-    if address is not None:
-        _refuse_with_address("cpus", cpus)
-        _refuse_with_address("object_store_bytes", object_store_bytes)
+    for name, value in (("cpus", cpus), ("object_store_bytes", object_store_bytes)):
+        if address is not None and value is not None:
+            raise InvalidArgument(name, "None with an address", value, "A running cluster has its own.")
     if cpus is not None:
         cpus = as_whole(cpus, name="cpus", low=1, remedy="It counts cores.")
     if object_store_bytes is not None:
@@ -67,7 +66,16 @@ def connected(
         return
     try:
         if address is None:
-            _start(ray, cpus, object_store_bytes)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ray.init(
+                    "local",  # otherwise Ray would connect to a cluster that is already running on this machine
+                    num_cpus=cpus,
+                    object_store_memory=object_store_bytes,
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                )
         else:
             _join(ray, address)
             _refuse_other_versions(ray, address)
@@ -82,21 +90,8 @@ def _ray() -> Any:
     with optional("engine", "one that is installed"):
         import ray
     logging.getLogger("ray").setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", module=r"ray(\.|$)")  # of its own parts to each other
+    warnings.filterwarnings("ignore", module=r"ray(\.|$)")  # about its own internals
     return ray
-
-
-def _start(ray: Any, cpus: int | None, object_store_bytes: int | None) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        ray.init(
-            "local",  # otherwise Ray would connect to a cluster that happens to run here
-            num_cpus=cpus,
-            object_store_memory=object_store_bytes,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
 
 
 def _join(ray: Any, address: str) -> None:
@@ -107,13 +102,13 @@ def _join(ray: Any, address: str) -> None:
             warnings.simplefilter("ignore")
             ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        said = " ".join(f"{error}. {error.__cause__}".split())
-        found = _VERSIONS.search(said)
-        if found:
+        message = " ".join(f"{error}. {error.__cause__}".split())
+        versions = _VERSIONS.search(message)
+        if versions:
             here = f"{ray.__version__} on Python {platform.python_version()}"
-            raise OtherVersion("Ray", here, " on Python ".join(found.groups())) from None
-        reason = "no cluster runs on this machine" if address == "auto" else said.partition(". ")[0]
-        if "auth" in said.lower():
+            raise OtherVersion("Ray", here, " on Python ".join(versions.groups())) from None
+        reason = "no cluster runs on this machine" if address == "auto" else message.partition(". ")[0]
+        if "auth" in message.lower():
             reason = "it asks for a token: set RAY_AUTH_MODE=token"
         raise UnreachableCluster(address, reason) from None
 
@@ -147,10 +142,10 @@ def _require_ray_at(address: str) -> None:
         with socket.create_connection((host, port), _REACH_SECONDS) as connection:
             if os.environ.get("RAY_USE_TLS", "0") == "0":
                 connection.sendall(_PREFACE)
-                if connection.recv(4)[3:] != b"\4":  # a server of HTTP/2, which Ray is, begins with its settings
-                    raise UnreachableCluster(address, "something else than Ray listens there")
+                if connection.recv(4)[3:] != b"\4":  # Ray is an HTTP/2 server, which sends its settings first
+                    raise UnreachableCluster(address, "another server than Ray listens there")
     except TimeoutError:
-        raise UnreachableCluster(address, f"silence for {_REACH_SECONDS:g} s") from None
+        raise UnreachableCluster(address, f"no answer within {_REACH_SECONDS:g} s") from None
     except OSError as error:
         if isinstance(error, UnreachableCluster):
             raise
@@ -162,14 +157,14 @@ def _refuse_other_versions(ray: Any, address: str) -> None:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     here = version("sooner")
-    # The task is a function of Python's own library, so that it runs where the package is not.
+    # `version` is a function of the standard library, so it also runs where the package is missing.
     ask = ray.remote(version)
-    asked = []
+    answers = []
     for node in ray.nodes():
         if node["Alive"]:
-            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=True)
-            asked.append(ask.options(num_cpus=0, scheduling_strategy=there).remote("sooner"))
-    for answer in asked:
+            on_node = NodeAffinitySchedulingStrategy(node["NodeID"], soft=True)
+            answers.append(ask.options(num_cpus=0, scheduling_strategy=on_node).remote("sooner"))
+    for answer in answers:
         try:
             there = ray.get(answer, timeout=_ANSWER_SECONDS)
         except ray.exceptions.GetTimeoutError:
@@ -178,8 +173,3 @@ def _refuse_other_versions(ray: Any, address: str) -> None:
             raise OtherVersion("sooner", here, "none") from None
         if there != here:
             raise OtherVersion("sooner", here, there)
-
-
-def _refuse_with_address(name: str, value: int | None) -> None:
-    if value is not None:
-        raise InvalidArgument(name, "None with an address", value, "A running cluster has its own.")

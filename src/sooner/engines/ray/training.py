@@ -20,11 +20,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sooner.engines.ray.cluster import POLL_SECONDS, RETRIES, connected
-from sooner.engines.ray.workers import settings_there
+from sooner.engines.ray.workers import settings_on
 from sooner.errors import InvalidArgument, SoonerError, WorkersLost
 from sooner.train.learner import StateDict, Validation
 from sooner.train.loop import Task, device_for, fit
-from sooner.train.observers import Bar, Observer
+from sooner.train.observers import Bar, Callback, Observer
 from sooner.train.precision import Precision, precision_on, warn_of
 from sooner.train.record import TrainingRecord
 from sooner.train.selection import LAST
@@ -54,53 +54,48 @@ def fit_together(
         if workers > cores:  # all workers start together, and Ray would silently wait for more machines
             remedy = "Start more machines first, or ask for fewer."
             raise InvalidArgument("training.workers", f"at most {cores}, the cores of the cluster", workers, remedy)
-        task = replace(task, settings=settings_there(ray, task.settings, workers))
+        task = replace(task, settings=settings_on(ray, task.settings, workers))
         if task.folder is not None:
             task.folder.mkdir(parents=True, exist_ok=True)
-        progress = _Progress(task.settings.training.iterations, verbose=verbose, watch=watch)
-        # Whatever is raised inside closes the queue, and that ends the run; the pool waits for it.
+        # An exception inside closes the queue, which ends the run; the pool waits for it.
         with (
-            _without_ray_warnings(),
-            TemporaryDirectory() as notes,
+            warnings.catch_warnings(),
+            TemporaryDirectory() as storage,
             ThreadPoolExecutor(1) as pool,
-            _queue(ray) as news,
-            progress,
+            _queue(ray) as queue,
+            _observers(task.settings.training.iterations, verbose=verbose, watch=watch) as observers,
         ):
-            trainer = _trainer({"task": ray.put(task), "news": news}, task.settings, notes)
+            warnings.filterwarnings("ignore", module=r"ray\.")
+            trainer = _trainer({"task": ray.put(task), "queue": queue}, task.settings, storage)
             run = pool.submit(trainer.fit)
             while not run.done():
                 wait([run], timeout=POLL_SECONDS)
-                progress.empty(news)
-            progress.empty(news)
+                _receive(queue, observers)
+            _receive(queue, observers)
             try:
-                sealed = run.result().return_value
+                result: tuple[TrainingRecord, StateDict] = pickle.loads(run.result().return_value)
             except TrainingFailedError as failed:
                 raise _reason(failed, task.folder) from None
-    result: tuple[TrainingRecord, StateDict] = pickle.loads(sealed)
     return result
 
 
-def _trainer(job: dict[str, Any], settings: Settings, notes: str) -> Any:
+def _trainer(job: dict[str, Any], settings: Settings, storage: str) -> Any:
     from ray.train import FailureConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchTrainer
 
-    class Plain(TorchTrainer):  # type: ignore[misc]
-        """Without the cleaner, a process that asks Ray's dashboard about the run.
-
-        Where there is no dashboard it holds the end up for 12 seconds, and stays on the cluster forever. What it cleans,
-        should the controller die, Ray removes with the controller anyway.
-        """
-
+    class TrainerWithoutCleaner(TorchTrainer):  # type: ignore[misc]
+        # Without a dashboard, the cleaner delays the end by 12 seconds, and its process stays on the cluster forever. Ray
+        # removes the placement group with the controller anyway.
         def _create_default_callbacks(self) -> list[Any]:
-            usual = super()._create_default_callbacks()
-            return [each for each in usual if type(each).__name__ != "PlacementGroupCleanerCallback"]
+            callbacks = super()._create_default_callbacks()
+            return [callback for callback in callbacks if type(callback).__name__ != "PlacementGroupCleanerCallback"]
 
-    return Plain(
+    return TrainerWithoutCleaner(
         _work,
         train_loop_config=job,
         scaling_config=ScalingConfig(num_workers=settings.training.workers, use_gpu=settings.training.device == "cuda"),
-        # Nothing is reported to Ray, whose notes are of no use later: checkpoints are those of every other run.
-        run_config=RunConfig(storage_path=notes, failure_config=FailureConfig(max_failures=RETRIES)),
+        # Ray's own files are not used: the training loop writes the checkpoints.
+        run_config=RunConfig(storage_path=storage, failure_config=FailureConfig(max_failures=RETRIES)),
     )
 
 
@@ -111,9 +106,9 @@ def _work(job: dict[str, Any]) -> bytes | None:
     from ray.exceptions import ActorDiedError
     from ray.train.torch import get_device
 
-    news = job["news"]
+    queue = job["queue"]
     try:
-        news.size()
+        queue.size()
     except ActorDiedError:
         return None
     try:
@@ -123,23 +118,23 @@ def _work(job: dict[str, Any]) -> bytes | None:
             torch.cuda.set_device(get_device())
         last, precision = _agreed(task.folder, team), _agreed_precision(task.settings, team)
         if precision.note and team.leads:
-            news.put(pickle.dumps(precision))
-        result = fit(task, last, [_Relay(news, team)], precision, team)
+            queue.put(pickle.dumps(precision))
+        result = fit(task, last, [_Relay(queue, team)], precision, team)
     except Exception as error:
         if _final(error):
-            news.put(pickle.dumps(error))
+            queue.put(pickle.dumps(error))
         raise
     return pickle.dumps(result)
 
 
-def _agreed(home: Path | None, team: Team) -> Path | None:
+def _agreed(folder: Path | None, team: Team) -> Path | None:
     """The checkpoint to resume from, as seen by the first worker, because files may appear later on other machines."""
-    if home is None:
+    if folder is None:
         return None
-    if not home.is_dir():
+    if not folder.is_dir():
         remedy = "Name a folder on such a disk."
-        raise InvalidArgument("folder", "on a disk that all machines of the cluster share", str(home), remedy)
-    return home / LAST if team.agree((home / LAST).exists()) else None
+        raise InvalidArgument("folder", "on a disk that all machines of the cluster share", str(folder), remedy)
+    return folder / LAST if team.agree((folder / LAST).exists()) else None
 
 
 def _agreed_precision(settings: Settings, team: Team) -> Precision:
@@ -148,7 +143,7 @@ def _agreed_precision(settings: Settings, team: Team) -> Precision:
     Gradients of two precisions must not be averaged, and float32 is what every machine has.
     """
     own = precision_on(device_for(settings), settings)
-    return next((each for each in team.gather(own) if each.note), own)
+    return next((other for other in team.gather(own) if other.note), own)
 
 
 def _final(error: Exception) -> bool:
@@ -159,19 +154,19 @@ def _final(error: Exception) -> bool:
 class _Relay(Observer):
     """Sends every validation to the driver; a closed queue means that the run should end."""
 
-    def __init__(self, news: Any, team: Team) -> None:
-        self._news = news
+    def __init__(self, queue: Any, team: Team) -> None:
+        self._queue = queue
         self._team = team
 
-    def validated(self, found: Validation, best: Validation) -> bool:
-        """Send the validation, and tell all workers whether the queue is open."""
-        return self._team.agree(self._team.leads and self._tell(found, best))
+    def validated(self, validation: Validation, best: Validation) -> bool:
+        """Send the validation; returns whether the queue is open, which all workers agree on."""
+        return self._team.agree(self._team.leads and self._is_open_after((validation, best)))
 
-    def _tell(self, found: Validation, best: Validation) -> bool:
+    def _is_open_after(self, message: object) -> bool:
         from ray.exceptions import ActorDiedError, ActorUnavailableError
 
         try:
-            self._news.put(pickle.dumps((found, best)))
+            self._queue.put(pickle.dumps(message))
         except ActorDiedError:
             return False
         except ActorUnavailableError:  # a temporary failure; only this message is lost
@@ -179,46 +174,31 @@ class _Relay(Observer):
         return True
 
 
-class _Progress:
-    """Shows the validations from the queue in the driver."""
-
-    def __init__(self, iterations: int, *, verbose: bool, watch: Callable[[Validation], None] | None) -> None:
-        self._bar = Bar(iterations) if verbose else None
-        self._watch = watch
-
-    def __enter__(self) -> "_Progress":
-        if self._bar is not None:
-            self._bar.show(0)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.ended()
-
-    def empty(self, queue: Any) -> None:
-        """Process all messages in the queue."""
-        for sealed in queue.get_nowait_batch(queue.size()):
-            self._tell(pickle.loads(sealed))
-
-    def _tell(self, news: Any) -> None:
-        if isinstance(news, Exception):
-            raise news
-        if isinstance(news, Precision):
-            warn_of(news)
-            return
-        found, best = news
-        if self._bar is not None:
-            self._bar.validated(found, best)
-        if self._watch is not None:
-            self._watch(found)
-
-
 @contextmanager
-def _without_ray_warnings() -> Iterator[None]:
-    """Suppress Ray's internal warnings."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module=r"ray\.")
-        yield
+def _observers(
+    iterations: int, *, verbose: bool, watch: Callable[[Validation], None] | None
+) -> Iterator[list[Observer]]:
+    """The observers of the validations in the driver."""
+    bar = [Bar(iterations)] if verbose else []
+    try:
+        for each in bar:
+            each.show(0)
+        yield [*bar, *([Callback(watch)] if watch else [])]
+    finally:
+        for each in bar:
+            each.ended()
+
+
+def _receive(queue: Any, observers: list[Observer]) -> None:
+    """Process all messages in the queue."""
+    for message in map(pickle.loads, queue.get_nowait_batch(queue.size())):
+        if isinstance(message, Exception):
+            raise message
+        if isinstance(message, Precision):
+            warn_of(message)
+            continue
+        for observer in observers:
+            observer.validated(*message)
 
 
 @contextmanager
@@ -235,14 +215,13 @@ def _queue(ray: Any) -> Iterator[Any]:
         queue.shutdown(force=True)
 
 
-def _reason(failed: Any, home: Path | None) -> Exception:
+def _reason(failed: Any, folder: Path | None) -> Exception:
     """The exception of the workers, or `WorkersLost` if one failed too often."""
-    errors = getattr(failed, "worker_failures", {}).values()
-    raised = [getattr(error, "_base_exc", None) for error in errors]
+    raised = [getattr(error, "_base_exc", None) for error in getattr(failed, "worker_failures", {}).values()]
     first = next(iter(raised), None)
     if isinstance(first, Exception) and None not in raised:
         return first
-    kept = "Nothing was kept." if home is None else f"It can be resumed from its last checkpoint, in {home}."
+    kept = "Nothing was kept." if folder is None else f"It can be resumed from its last checkpoint, in {folder}."
     return WorkersLost("The training", kept)
 
 

@@ -1,7 +1,8 @@
 """Workers of a Ray cluster for independent tasks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from sooner.engines.ray.cluster import POLL_SECONDS, RETRIES
@@ -12,11 +13,17 @@ from sooner.train.settings import Settings
 _STOP_SECONDS = 10.0
 """Time that cancelled workers have to stop."""
 
-T = TypeVar("T")
+Task = TypeVar("Task")
+Result = TypeVar("Result")
 
 
 def share_out(
-    act: Callable[[T, int], None], task: T, workers: int, *, gpus: int = 0, meanwhile: Callable[[], None] = lambda: None
+    act: Callable[[Task, int], None],
+    task: Task,
+    workers: int,
+    *,
+    gpus: int = 0,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
     """Call `act(task, worker)` in every worker, and wait for all of them.
 
@@ -25,37 +32,88 @@ def share_out(
 
     Args:
         act: a module-level function.
-        task: the first argument; it is sent once, for any number of workers.
+        task: the first argument.
         workers: number of workers; their indices count from 0.
         gpus: GPUs per worker, in addition to one core.
         meanwhile: called repeatedly while waiting.
     """
     import ray
-    from ray.exceptions import RayError, RayTaskError
+    from ray.exceptions import RayError
 
-    loop = ray.remote(act).options(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)
-    shared = ray.put(task)
-    running = [loop.remote(shared, worker) for worker in range(workers)]
+    call = ray.remote(_call).options(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)
+    sent = [ray.put(task)]
+    running = [call.remote(act, sent, worker) for worker in range(workers)]
     try:
         while running:
             done, running = ray.wait(running, timeout=POLL_SECONDS)
             meanwhile()
-            for each in done:
+            for worker in done:
                 try:
-                    ray.get(each)
-                except RayTaskError as failed:
-                    raise failed.cause from None
+                    _result(worker)
                 except RayError:
                     continue
     except BaseException:
-        for each in running:
-            ray.cancel(each)
-        if running:
-            ray.wait(running, num_returns=len(running), timeout=_STOP_SECONDS)
+        _cancel(running)
         raise
 
 
-def settings_there(ray: Any, settings: Settings, workers: int) -> Settings:
+def in_order(act: Callable[[Task, int], Result], task: Task, count: int, workers: int) -> Generator[Result, None, None]:
+    """Yield `act(task, 0)`, `act(task, 1)`, ... for `count` indices, computed by at most `workers` workers at a time.
+
+    A call whose worker fails is repeated up to `RETRIES` times; then Ray's error is raised. An exception in `act` is raised here.
+    """
+    import ray
+
+    call = ray.remote(_call).options(num_cpus=1, max_retries=RETRIES)
+    sent = [ray.put(task)]
+    calls: list[Any] = []
+    running: list[Any] = []
+    try:
+        for index in range(count):
+            while True:
+                while len(running) < workers and len(calls) < count:
+                    calls.append(call.remote(act, sent, len(calls)))
+                    running.append(calls[-1])
+                if calls[index] not in running:
+                    break
+                _, running = ray.wait(running)
+            yield _result(calls[index])
+            calls[index] = None  # frees the result
+    finally:
+        _cancel(running)
+
+
+def _call(act: Callable[[Any, int], Any], sent: list[Any], index: int) -> Any:
+    return act(_fetched(sent[0]), index)
+
+
+@lru_cache(maxsize=1)
+def _fetched(reference: Any) -> Any:
+    """The task, which stays in the process from one call to the next."""
+    import ray
+
+    return ray.get(reference)
+
+
+def _result(call: Any) -> Any:
+    import ray
+
+    try:
+        return ray.get(call)
+    except ray.exceptions.RayTaskError as failed:
+        raise failed.cause from None
+
+
+def _cancel(running: list[Any]) -> None:
+    import ray
+
+    for call in running:
+        ray.cancel(call)
+    if running:
+        ray.wait(running, num_returns=len(running), timeout=_STOP_SECONDS)
+
+
+def settings_on(ray: Any, settings: Settings, workers: int) -> Settings:
     """The settings with the device of the workers: GPUs if the cluster has enough for all of them."""
     asked, gpus = settings.training.device, int(ray.cluster_resources().get("GPU", 0))
     if asked == "mps" or (asked == "cuda" and gpus < workers):

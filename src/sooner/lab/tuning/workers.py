@@ -10,7 +10,7 @@ import optuna
 from optuna.trial import TrialState
 
 from sooner.engines.ray.cluster import connected
-from sooner.engines.ray.workers import settings_there, share_out
+from sooner.engines.ray.workers import settings_on, share_out
 from sooner.errors import InvalidArgument, WorkersLost
 from sooner.lab.tuning.study import Search, database_at, has_room, quiet
 from sooner.train.settings import changed
@@ -27,7 +27,7 @@ def search_together(search: Search, study: optuna.Study, workers: int | None) ->
         needed = "GPU" if search.settings.training.device == "cuda" else "CPU"
         many = max(1, int(ray.cluster_resources().get(needed, 0))) if workers is None else workers
         alone = changed(search.settings, {"training.engine": "local", "training.workers": 1})
-        there = settings_there(ray, alone, many)
+        there = settings_on(ray, alone, many)
         call = uuid4().hex
         study.set_user_attr(call, "shared")
         try:
