@@ -186,7 +186,7 @@ MESSAGES = {
     "a database without its driver": (
         lambda _: tuned(storage="mssql+pymssql://host/studies"),
         "`storage` must be a database whose driver is installed, got 'mssql+pymssql://host/studies'. "
-        "Install the driver of this kind of database, for PostgreSQL: pip install psycopg2-binary.",
+        "Install the driver of this database, for PostgreSQL: pip install psycopg2-binary.",
     ),
     "no URL": (
         lambda _: tuned(storage="study.db"),

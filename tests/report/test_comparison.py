@@ -16,7 +16,7 @@ from sooner.rules import MSPRT
 NASTY = [
     "<script>document.pwned = 1</script>",
     "</script><b>bold</b>",
-    "@@told@@ $x^2$ %{x} \"'&amp;",
+    "@@contents@@ $x^2$ %{x} \"'&amp;",
     "_naïve 猫",
 ]
 TIMES = np.array([2.0, 5.0, 8.0, 10.0, 20.0])
@@ -142,7 +142,7 @@ def test_a_point_says_its_model_its_time_and_its_error(whole):
     _assert_hover(page, "<b>MSPRT-TANDEM</b> (published", 1, said)
     _assert_hover(page, "<b>&lt;script", 0, f"{NASTY[0]} (published, 300 trials)time 5, error 20.994 %")
     _assert_hover(page, "<b>_na", 0, f"{NASTY[3]} (ours, 45 trials)time 1.34, error 57.973 %")
-    _assert_hover(page, "<b>@@told", 0, f"{NASTY[2]} (published, 50 trials)time 13.41, error 3.162 ± 0.027 %")
+    _assert_hover(page, "<b>@@contents", 0, f"{NASTY[2]} (published, 50 trials)time 13.41, error 3.162 ± 0.027 %")
 
 
 def test_the_headline_is_the_thickest_on_top_and_alone_has_a_band(whole):
@@ -377,12 +377,12 @@ def test_the_figure_shows_more_where_there_is_more(tmp_path):
 
 def test_a_page_holds_no_address_that_a_browser_would_ask_for_and_no_number_that_json_lacks():
     page = comparison_page(_whole())
-    markup, told = page.split('<script type="application/json" id="told">', 1)
+    markup, contents = page.split('<script type="application/json" id="contents">', 1)
     for address in ("http://", "https://", "@import", "url("):
         assert address not in markup
-    told = told.split("</script>", 1)[0]
-    json.loads(told, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
-    assert "<" not in told
+    contents = contents.split("</script>", 1)[0]
+    json.loads(contents, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert "<" not in contents
     assert page.count("plotly.js v") == 1
     assert "sha256-" in markup
 

@@ -22,7 +22,7 @@ NASTY = [
     "\"'&amp;",
     "</script><b>bold</b>",
     "naïve 猫 🐈",
-    "@@told@@ $x^2$ \u2028",
+    "@@contents@@ $x^2$ \u2028",
 ]
 
 

@@ -64,20 +64,17 @@ class Trials:
     phases: tuple[str, ...] | None = None
 
     def __init__(self, models: Iterable[str], errors: ArrayLike, phases: Iterable[str] | None = None) -> None:
-        object.__setattr__(self, "errors", _as_errors(errors))
-        object.__setattr__(self, "models", _as_names(models, len(self.errors), name="models"))
-        object.__setattr__(
-            self, "phases", None if phases is None else _as_names(phases, len(self.errors), name="phases")
-        )
-        present = set(self._each())
-        for cell in self.cells:
-            if cell not in present:
-                raise InvalidArgument(
-                    "trials",
-                    "there for every model in every phase",
-                    f"none of {cell.model!r} in {cell.phase!r}",
-                    "Add them, leave the model out, or compare one phase.",
-                )
+        checked = _as_errors(errors)
+        object.__setattr__(self, "errors", checked)
+        object.__setattr__(self, "models", _as_names(models, len(checked), name="models"))
+        object.__setattr__(self, "phases", None if phases is None else _as_names(phases, len(checked), name="phases"))
+        present = set(self.cell_of_each)
+        for cell in (cell for cell in self.cells if cell not in present):
+            got, remedy = (
+                f"none of {cell.model!r} in {cell.phase!r}",
+                "Add them, leave the model out, or compare one phase.",
+            )
+            raise InvalidArgument("trials", "there for every model in every phase", got, remedy)
 
     def __len__(self) -> int:
         return len(self.errors)
@@ -97,7 +94,9 @@ class Trials:
         kept = [index for index, name in enumerate(self.phases) if name == phase]
         return Trials([self.models[index] for index in kept], [self.errors[index] for index in kept])
 
-    def _each(self) -> list[AnovaCell]:
+    @property
+    def cell_of_each(self) -> list[AnovaCell]:
+        """The cell of each trial."""
         phases = itertools.repeat(None) if self.phases is None else self.phases
         return [AnovaCell(*names) for names in zip(self.models, phases, strict=False)]
 
@@ -125,10 +124,10 @@ class AnovaTable:
     rows: tuple[AnovaRow, ...]
 
     def __getitem__(self, source: str) -> AnovaRow:
-        for row in self.rows:
-            if row.source == source:
-                return row
-        raise UnknownName("source", source, [row.source for row in self.rows])
+        rows = {row.source: row for row in self.rows}
+        if source not in rows:
+            raise UnknownName("source", source, rows)
+        return rows[source]
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -190,14 +189,6 @@ class PValues:
         """The triangle as text: one, two and three stars below 0.05, 0.01 and 0.001; a dash where there is no p."""
         return tuple(tuple(_starred(p) for p in row) for row in self.p)
 
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "rows": [cell._asdict() for cell in self.rows],
-            "columns": [cell._asdict() for cell in self.columns],
-            "p": [list(row) for row in self.p],
-        }
-
 
 def two_way_anova(trials: Trials) -> AnovaTable:
     """Two-way analysis of variance: effects of the model, the phase, and their interaction.
@@ -213,12 +204,8 @@ def two_way_anova(trials: Trials) -> AnovaTable:
     """
     phases = () if trials.phases is None else tuple(dict.fromkeys(trials.phases))
     if len(phases) < 2:
-        raise InvalidArgument(
-            "trials",
-            "of at least 2 phases",
-            len(phases),
-            "With one phase use `one_way_anova`, without naming the phase.",
-        )
+        remedy = "With one phase use `one_way_anova`, without naming the phase."
+        raise InvalidArgument("trials", "of at least 2 phases", len(phases), remedy)
     models = len(set(trials.models))
     cells, errors = _grouped(trials, compared=models)
     model, phase = _sum_coded(cells // len(phases), models), _sum_coded(cells % len(phases), len(phases))
@@ -235,9 +222,8 @@ def one_way_anova(trials: Trials) -> AnovaTable:
     """
     if trials.phases is not None:
         names = tuple(dict.fromkeys(trials.phases))
-        raise InvalidArgument(
-            "trials", "of one phase without a name", f"phases {', '.join(names)}", f"Pick one: `.at({names[0]!r})`."
-        )
+        got, remedy = f"phases {', '.join(names)}", f"Pick one: `.at({names[0]!r})`."
+        raise InvalidArgument("trials", "of one phase without a name", got, remedy)
     models = len(set(trials.models))
     cells, errors = _grouped(trials, compared=models)
     return _anova(cells, errors, {"model": _sum_coded(cells, models)})
@@ -256,9 +242,8 @@ def tukey_kramer(trials: Trials, *, confidence: float = 0.95) -> PairwiseTable:
     >>> [(str(row.first), str(row.second), row.difference, round(row.p, 4)) for row in table.rows]
     [('A', 'B', -3.5, 0.0246)]
     """
-    level = as_between(
-        confidence, name="confidence", low=0.0, high=1.0, remedy="It is the probability that all limits hold at once."
-    )
+    remedy = "It is the probability that all limits hold at once."
+    level = as_between(confidence, name="confidence", low=0.0, high=1.0, remedy=remedy)
     cells, left = trials.cells, len(trials) - len(trials.cells)
     groups, errors = _grouped(trials, compared=len(cells))
     pairs = list(itertools.combinations(range(len(cells)), 2))
@@ -270,13 +255,13 @@ def tukey_kramer(trials: Trials, *, confidence: float = 0.95) -> PairwiseTable:
     with optional("statistics", "computed by statsmodels"):
         from statsmodels.stats.multicomp import pairwise_tukeyhsd
 
-    # Less one of them, a large common offset takes no digits from the differences. statsmodels sorts the groups, which are
-    # numbers here, so its pairs are ours; its differences are the second less the first.
-    found = pairwise_tukeyhsd(errors - errors[0], groups, alpha=1 - level)
-    adjusted = _within_bounds(found.pvalues, np.abs(found.meandiffs) / found.std_pairs, pairs=len(pairs), left=left)
-    limits = np.column_stack([-found.meandiffs, -found.confint[:, 1], -found.confint[:, 0], adjusted]).tolist()
+    # One error is subtracted so that a large common offset takes no digits from the differences. statsmodels sorts the groups,
+    # which are numbers here, so its pairs are ours; its differences are the second minus the first.
+    test = pairwise_tukeyhsd(errors - errors[0], groups, alpha=1 - level)
+    adjusted = _within_bounds(test.pvalues, np.abs(test.meandiffs) / test.std_pairs, pairs=len(pairs), left=left)
+    limits = np.column_stack([-test.meandiffs, -test.confint[:, 1], -test.confint[:, 0], adjusted]).tolist()
     rows = [PairwiseRow(cells[i], cells[j], *numbers) for (i, j), numbers in zip(pairs, limits, strict=True)]
-    return PairwiseTable(cells, tuple(rows), level, float(found.variance), left)
+    return PairwiseTable(cells, tuple(rows), level, float(test.variance), left)
 
 
 def p_values(pairwise: PairwiseTable) -> PValues:
@@ -304,7 +289,7 @@ def _anova(groups: IntArray, errors: FloatArray, effects: dict[str, FloatArray])
         from statsmodels.regression.linear_model import OLS
 
     def residual(*columns: FloatArray) -> float:
-        # Less one of them, a large common offset takes no digits from the sums of squares.
+        # One error is subtracted so that a large common offset takes no digits from the sums of squares.
         return float(OLS(errors - errors[0], np.column_stack([np.ones(len(errors)), *columns])).fit().ssr)
 
     full, left, exact = residual(*effects.values()), len(errors) - int(groups.max()) - 1, _constant(groups, errors)
@@ -325,18 +310,15 @@ def _sum_coded(levels: IntArray, count: int) -> FloatArray:
 
 
 def _grouped(trials: Trials, *, compared: int) -> tuple[IntArray, FloatArray]:
-    """The index of each trial's cell, and its error: of at least 2 things compared, with a residual left to judge them by."""
+    """The index of the cell of each trial, and its error; there must be 2 models or cells, and a residual."""
     if compared < 2:
         raise InvalidArgument("trials", "of at least 2 models", compared, "There is nothing to compare it with.")
     index = {cell: number for number, cell in enumerate(trials.cells)}
     if len(trials) == len(index):
-        raise InvalidArgument(
-            "trials",
-            f"more than one for some of the {len(index)} cells",
-            "one for each",
-            "Add seeds: without a spread within cells there is nothing to judge differences by.",
-        )
-    return np.array([index[cell] for cell in trials._each()]), np.array(trials.errors)
+        expected = f"more than one for some of the {len(index)} cells"
+        remedy = "Add seeds: without a spread within cells no difference can be judged."
+        raise InvalidArgument("trials", expected, "one for each", remedy)
+    return np.array([index[cell] for cell in trials.cell_of_each]), np.array(trials.errors)
 
 
 def _constant(groups: IntArray, errors: FloatArray) -> bool:
@@ -369,17 +351,11 @@ def _starred(p: float | None) -> str:
 def _as_errors(value: ArrayLike) -> tuple[float, ...]:
     errors = as_real(value, name="errors")
     if errors.ndim != 1 or len(errors) == 0:
-        raise InvalidArgument(
-            "errors", "one number for each of at least 1 trial", f"shape {errors.shape}", "Give them in long form."
-        )
-    if not np.isfinite(errors).all():
-        index = int(np.flatnonzero(~np.isfinite(errors))[0])
-        raise InvalidArgument(
-            "errors",
-            "finite",
-            f"{errors[index]} at index {index}",
-            "Leave out a trial that failed, with its names: numbers of trials may differ.",
-        )
+        expected = "one number for each of at least 1 trial"
+        raise InvalidArgument("errors", expected, f"shape {errors.shape}", "Give them in long form.")
+    for index in np.flatnonzero(~np.isfinite(errors)):
+        remedy = "Leave out a trial that failed, with its names: numbers of trials may differ."
+        raise InvalidArgument("errors", "finite", f"{errors[index]} at index {index}", remedy)
     return tuple(errors.tolist())
 
 
@@ -389,7 +365,6 @@ def _as_names(value: Iterable[str], count: int, *, name: str) -> tuple[str, ...]
         if not isinstance(given, str):
             raise InvalidArgument(name, "names", repr(given), "Write each of them as a string.")
     if len(names) != count:
-        raise InvalidArgument(
-            name, f"as many as the errors, {count}", len(names), "Give one name for each trial, repeated as needed."
-        )
+        remedy = "Give one name for each trial, repeated as needed."
+        raise InvalidArgument(name, f"as many as the errors, {count}", len(names), remedy)
     return tuple(map(str, names))  # NumPy's strings become plain ones

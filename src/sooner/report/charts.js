@@ -55,9 +55,9 @@ class Mark {
 
 /* Error over time: the exact curve with its band, the baselines and points beside it, and the point that moves. */
 class CurveChart {
-  constructor(element, told, numbers) {
-    Object.assign(this, { element, told, drawn: numbers.drawn });
-    this.others = told.baselines.map((other) => ({ name: other.name, ...unpackAll({ x: other.times, y: other.errors }) }));
+  constructor(element, contents, numbers) {
+    Object.assign(this, { element, contents, drawn: numbers.drawn });
+    this.others = contents.baselines.map((other) => ({ name: other.name, ...unpackAll({ x: other.times, y: other.errors }) }));
     // On a logarithmic axis, no error at all is drawn half as high as the least there can be.
     this.floor = 0.5 / (numbers.counts.filter(Boolean).length * Math.max(...numbers.counts));
     this.mark = new Mark(element, "point");
@@ -82,13 +82,13 @@ class CurveChart {
         line: { color: colour(`other-${(i % 5) + 1}`), width: 2, dash: DASHES[i % 4] }, hovertemplate: hover,
       })),
       {
-        x: times, y: this.percent(errors), name: plain(this.told.rule.name), mode: "lines", line, legendrank: 1,
+        x: times, y: this.percent(errors), name: plain(this.contents.rule.name), mode: "lines", line, legendrank: 1,
         customdata: Array.from(thresholds, (value) => (value === Infinity ? "∞" : value.toPrecision(4))),
         hovertemplate: `${hover}<br>threshold %{customdata}<extra></extra>`,
       },
       {
-        x: this.told.points.map((point) => point.x), y: this.percent(this.told.points.map((point) => point.y)),
-        text: this.told.points.map((point) => plain(short(point.name))), mode: "markers+text", textposition: "top center",
+        x: this.contents.points.map((point) => point.x), y: this.percent(this.contents.points.map((point) => point.y)),
+        text: this.contents.points.map((point) => plain(short(point.name))), mode: "markers+text", textposition: "top center",
         marker: { color: colour("ink"), size: 8, symbol: "diamond" }, textfont: { color: colour("ink") }, showlegend: false,
         hovertemplate: `%{text}<br>${hover}<extra></extra>`, cliponaxis: false,
       },
@@ -104,7 +104,7 @@ class CurveChart {
   }
 
   logErrors() {
-    const others = [...this.others.flatMap((other) => Array.from(other.y)), ...this.told.points.map((point) => point.y)];
+    const others = [...this.others.flatMap((other) => Array.from(other.y)), ...this.contents.points.map((point) => point.y)];
     const top = 100 * Math.max(...this.drawn.high, ...others), lowest = 100 * Math.min(...this.drawn.low, ...others);
     const least = 100 * this.floor, bottom = Math.max(lowest, least);
     const { tickvals, ticktext } = this.logTicks(Math.max(bottom, 2 * least), top);
@@ -175,15 +175,15 @@ function drawHeat(element, names, { confusion, rows }) {
 
 /* One series: the true class against its strongest rival, every other class against its own, and where it is decided. */
 class TrajectoryChart {
-  constructor(element, told) {
-    Object.assign(this, { element, told, own: told.rule.unit === "own" });
+  constructor(element, contents) {
+    Object.assign(this, { element, contents, own: contents.rule.unit === "own" });
     this.level = new Mark(element, "level");
     this.ring = new Mark(element, "ring");
   }
 
   draw(shown, now) {
     const { times, leads, lines, statistic } = shown;
-    const steps = times.length, names = this.told.classes.map((name) => plain(short(name)));
+    const steps = times.length, names = this.contents.classes.map((name) => plain(short(name)));
     this.shown = shown;
     const line = (i) => leads.subarray(i * steps, (i + 1) * steps);
     const one = steps === 1 ? "lines+markers" : "lines";
@@ -194,7 +194,7 @@ class TrajectoryChart {
       hovertemplate: `${names[k]}: %{y:.2f} at t = %{x}<extra></extra>`,
     })).reverse();
     if (this.own) {
-      const name = plain(`below: ${this.told.rule.statistic.replace(/^The /, "")}`);
+      const name = plain(`below: ${this.contents.rule.statistic.replace(/^The /, "")}`);
       traces.push({
         x: times, y: statistic, mode: one, name, yaxis: "y2", line: { color: colour("ink"), width: 1.6 },
         hovertemplate: "%{y:.3f}<extra></extra>",

@@ -1,8 +1,8 @@
 /* Our curves over the published ones, and single series below. What is drawn here was computed by Python. */
 
-const told = JSON.parse(document.getElementById("told").textContent);
+const contents = JSON.parse(document.getElementById("contents").textContent);
 const find = (id) => document.getElementById(id);
-const lines = told.lines.map((line) => ({
+const lines = contents.lines.map((line) => ({
   ...line, ...unpackAll({ times: line.times, errors: line.errors }), band: line.band && unpackAll(line.band), shown: true,
 }));
 const HUES = ["accent", "warn", "other-1", "other-2", "other-3", "other-4", "other-6", "other-5"];
@@ -19,7 +19,7 @@ function hue({ hue: index, origin }, alpha = 1) {
   return blend(colour(HUES[index % HUES.length]), colour("pale"), origin === "ours" ? 1 : 0.55, alpha);
 }
 
-const ready = (errors, log) => Array.from(errors, (error) => Math.max(error, log ? told.floor : 0));
+const ready = (errors, log) => Array.from(errors, (error) => Math.max(error, log ? contents.floor : 0));
 
 function bandOf(line, log) {
   const { times, low, high } = line.band;
@@ -44,7 +44,7 @@ function traceOf(line, log) {
     marker: { color: ours ? hued : colour("card"), size, line: { color: hued, width: 2 } },
     ...(single && line.band ? { error_y: { ...barOf(line, log), color: hued } } : {}),
     // In data, not in the template: a name is never read as one.
-    text: line.said.map((said) => `<b>${plain(short(line.name, 48))}</b> (${line.behind})<br>${said}`),
+    text: line.texts.map((text) => `<b>${plain(short(line.name, 48))}</b> (${line.label})<br>${text}`),
     hovertemplate: "%{text}<extra></extra>", cliponaxis: false,
   };
 }
@@ -60,11 +60,11 @@ function tracesOf(log) {
 }
 
 function errorAxis(log) {
-  const [low, high] = told.span;
+  const [low, high] = contents.span;
   if (!log) return { range: [0, 1.05 * high] };
   const none = lines.some((line) => line.errors.includes(0));
-  const { tickvals, ticktext } = CurveChart.prototype.logTicks(none ? 2 * told.floor : low, high);
-  const zero = none ? { tickvals: [told.floor, ...tickvals], ticktext: ["0", ...ticktext] } : { tickvals, ticktext };
+  const { tickvals, ticktext } = CurveChart.prototype.logTicks(none ? 2 * contents.floor : low, high);
+  const zero = none ? { tickvals: [contents.floor, ...tickvals], ticktext: ["0", ...ticktext] } : { tickvals, ticktext };
   const ticks = none || tickvals.length > 1 ? zero : {}; // too narrow for round numbers: as the library has it
   return { ...ticks, type: "log", range: [Math.log10(low) - 0.06, Math.log10(high) + 0.06] };
 }
@@ -124,7 +124,7 @@ function drawTrajectories(element, { classes, truth, leads: packed, threshold, s
 
 function drawAll() {
   drawCurves();
-  told.trajectories.forEach((one, i) => drawTrajectories(find(`trajectory-${i}`), one));
+  contents.trajectories.forEach((one, i) => drawTrajectories(find(`trajectory-${i}`), one));
 }
 
 function listen() {

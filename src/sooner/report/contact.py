@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sooner.extras import optional
+from sooner.report.figures import blank_figure, save
 from sooner.types import ArrayLike
 
 
@@ -19,25 +19,20 @@ def contact_sheet(frames: ArrayLike, names: Sequence[object], path: Path, *, tit
         title: one line above the figure.
         columns: number of frames of each series.
     """
-    with optional("figure", "drawn with matplotlib"):
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-
     pictures = np.asarray(frames)
     shown = np.unique(np.linspace(0, pictures.shape[1] - 1, min(columns, pictures.shape[1])).round().astype(int))
-    figure = Figure(figsize=(0.9 * len(shown) + 0.8, 0.9 * len(pictures) + 0.9), dpi=130, layout="constrained")
-    FigureCanvasAgg(figure)
+    width, height = 0.9 * len(shown) + 0.8, 0.9 * len(pictures) + 0.9
+    figure, _ = blank_figure(width, height, panels=len(pictures) * len(shown), columns=len(shown))
     low, high = float(pictures.min()), float(pictures.max())
-    for row, name in enumerate(names):
-        for column, time in enumerate(shown):
-            axes = figure.add_subplot(len(pictures), len(shown), row * len(shown) + column + 1)
-            axes.imshow(pictures[row, time], cmap="gray", vmin=low, vmax=high, interpolation="nearest")
-            axes.set_xticks([])
-            axes.set_yticks([])
-            if row == 0:
-                axes.set_title(f"frame {time + 1}", fontsize=7)
-            if column == 0:
-                axes.set_ylabel(str(name), fontsize=9, rotation=0, labelpad=12, va="center")
+    for index, axes in enumerate(figure.axes):
+        row, column = divmod(index, len(shown))
+        axes.imshow(pictures[row, shown[column]], cmap="gray", vmin=low, vmax=high, interpolation="nearest")
+        axes.set_xticks([])
+        axes.set_yticks([])
+        if row == 0:
+            axes.set_title(f"frame {shown[column] + 1}", fontsize=7)
+        if column == 0:
+            axes.set_ylabel(str(names[row]), fontsize=9, rotation=0, labelpad=12, va="center")
     figure.suptitle(title, fontsize=10, x=0.02, ha="left")
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    save(figure, path)

@@ -18,7 +18,7 @@ from sooner.types import SATCurve
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Scores of labelled series and the rule that reads them; everything in a report is computed from these.
+    """Scores of labelled series and a rule: everything in a report is computed from these.
 
     Args:
         scores: (batch, time, classes).
@@ -43,7 +43,7 @@ class Evaluation:
     labels: Tensor
     threshold: float
     _: KW_ONLY
-    lengths: Tensor = None  # type: ignore[assignment]  # None is taken and becomes a tensor
+    lengths: Tensor = None  # type: ignore[assignment]  # None becomes a tensor
     groups: Any = None
     classes: Sequence[object] = ()
     rule: type[ThresholdRule] = MSPRT
@@ -56,7 +56,6 @@ class Evaluation:
 
     def __post_init__(self) -> None:
         scored = Scored.of(self.scores, self.labels, lengths=self.lengths, groups=self.groups, halting=self.halting)
-        curve = curve_of(scored, as_threshold_family(self.rule))
         checked = {
             "scores": torch.from_numpy(scored.scores),
             "labels": torch.from_numpy(scored.truths),
@@ -69,7 +68,7 @@ class Evaluation:
             "points": {str(name): _as_point(name, point) for name, point in self.points.items()},
             "title": str(self.title),
             "about": {str(name): value for name, value in self.about.items()},
-            "curve": curve,
+            "curve": curve_of(scored, as_threshold_family(self.rule)),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -78,16 +77,15 @@ class Evaluation:
 def _as_names(classes: Sequence[object], count: int) -> tuple[str, ...]:
     names = tuple(map(str, classes if len(classes) else range(count)))
     if len(names) != count:
-        raise InvalidArgument(
-            "classes", f"{count} names, as the scores have classes", f"{len(names)}", "Give one name for each class."
-        )
+        expected = f"{count} names, as the scores have classes"
+        raise InvalidArgument("classes", expected, f"{len(names)}", "Give one name for each class.")
     return names
 
 
 def _as_threshold(threshold: float, rule: type[ThresholdRule]) -> float:
     remedy = "A matrix of thresholds is not a point of the curve: pass its result in `points`."
     number = as_number(threshold, name="threshold", low=-math.inf, remedy=remedy)
-    rule.at(number)  # refuses what it cannot use
+    rule.at(number)  # the rule may refuse it
     return number
 
 
@@ -95,7 +93,7 @@ def _as_curves(curves: Mapping[str, object]) -> dict[str, SATCurve]:
     checked = {}
     for name, curve in curves.items():
         if not isinstance(curve, SATCurve):
-            remedy = "Pass the result of `sat_curve`; a single result belongs into `points`."
+            remedy = "Pass the result of `sat_curve`; pass a single result in `points`."
             raise InvalidArgument("baselines", "curves by name", f"a {type(curve).__name__} as {name!r}", remedy)
         checked[str(name)] = curve
     return checked

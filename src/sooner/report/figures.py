@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Mapping
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# A palette that people with colour-blindness can tell apart (Okabe and Ito), darkest contrast first.
+# The palette of Okabe and Ito for colour blindness, darkest contrast first.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 _READABLE = 20  # classes whose names and counts fit into a figure
@@ -36,11 +36,11 @@ def speed_accuracy(
     least_error: float = 1e-4,
     band: tuple[FloatArray, Limits] | None = None,
 ) -> None:
-    """Draw curves by name, error over mean time with a logarithmic error axis, and named points on top.
+    """Draw curves by name, error over mean time with a logarithmic error axis, and write the figure as PNG.
 
     Args:
-        curves: curves by name, drawn in that order.
-        path: the output PNG file.
+        curves: curves by name.
+        path: the output file.
         title: one line above the figure.
         points: (mean time, error as a fraction) by label.
         least_error: lower end of the error axis; below it a curve is based on too few errors.
@@ -55,14 +55,8 @@ def speed_accuracy(
         axes.fill_between(times, 100 * np.maximum(low, 1e-9), 100 * high, color=COLOURS[0], alpha=0.15, linewidth=0)
     for label, (time, error) in (points or {}).items():
         axes.plot(time, 100 * error, "o", color=COLOURS[0], markersize=5)
-        axes.annotate(
-            as_text(label),
-            (time, 100 * error),
-            xytext=(7, 3),
-            textcoords="offset points",
-            fontsize=8,
-            annotation_clip=True,
-        )
+        offset: dict[str, Any] = {"xytext": (7, 3), "textcoords": "offset points", "annotation_clip": True}
+        axes.annotate(as_text(label), (time, 100 * error), fontsize=8, **offset)
     axes.set_yscale("log")
     axes.set_ylim(100 * least_error, 100)
     axes.set_xlim(0, 1.05 * max(_first_time_below(curve, least_error) for curve in curves.values()))
@@ -77,51 +71,63 @@ def speed_accuracy(
 def write_figures(folder: Path, findings: Findings) -> tuple[Path, ...]:
     """Write the figures of a report, one file each."""
     evaluation = findings.evaluation
-    name = evaluation.rule.__name__
-    curves = {name: evaluation.curve, **evaluation.baselines}
+    curves = {evaluation.rule.__name__: evaluation.curve, **evaluation.baselines}
     # No lower than anything drawn, nor than half of the least error there can be.
     lowest = min(float(findings.band.low.min()), *(float(curve.errors.min()) for curve in curves.values()))
     floor = 0.5 / (np.count_nonzero(findings.counts) * int(findings.counts.max()))
-    here = {f"threshold {evaluation.threshold:.4g}": (findings.times.mean, findings.errors.balanced)}
+    current = {f"threshold {evaluation.threshold:.4g}": (findings.times.mean, findings.errors.balanced)}
     path = folder / "speed_accuracy.png"
     speed_accuracy(
         curves,
         path,
         title=evaluation.title,
-        points=here | dict(evaluation.points),
+        points=current | dict(evaluation.points),
         least_error=max(0.8 * lowest, floor),
         band=(evaluation.curve.mean_times[findings.drawn], findings.band),
     )
-    drawings = {"trajectories": _trajectories, "confusion": _confusion, "decision_times": _decision_times}
-    paths = [folder / f"{what}.png" for what in drawings]
-    for target, draw in zip(paths, drawings.values(), strict=True):
-        save(draw(findings), target)
-    return (path, *paths)
+    figures = {
+        "trajectories": _trajectories(findings),
+        "confusion": _confusion(findings),
+        "decision_times": _decision_times(findings),
+    }
+    for name, figure in figures.items():
+        save(figure, folder / f"{name}.png")
+    return (path, *(folder / f"{name}.png" for name in figures))
 
 
 def _trajectories(findings: Findings) -> "Figure":
-    """One series of each category: the lead of the true class over its strongest rival, and of every other class."""
+    """One series of each category."""
     evaluation = findings.evaluation
-    firsts = dict(reversed(findings.chosen))
-    shown = list(reversed(firsts.items()))[:_PANELS]
+    shown = list(reversed(dict(reversed(findings.chosen)).items()))[:_PANELS]
     figure, _ = blank_figure(8.4, 5.4, panels=len(shown))
+    threshold = evaluation.threshold if issubclass(evaluation.rule, MSPRT) else math.inf
     for (category, series), axes in zip(shown, figure.axes, strict=True):
         length, truth = int(evaluation.lengths[series]), int(evaluation.labels[series])
-        ahead, times = leads(evaluation.scores[series, :length]), np.arange(1, length + 1)
-        axes.plot(times, np.delete(ahead, truth, axis=1), color=COLOURS[1], alpha=0.5, linewidth=0.9)
-        axes.plot(times, ahead[:, truth], color=COLOURS[0], linewidth=2)
-        time, named = int(findings.decisions.times[series]), int(findings.decisions.labels[series])
-        if issubclass(evaluation.rule, MSPRT) and math.isfinite(evaluation.threshold):
-            axes.axhline(evaluation.threshold, color="black", linewidth=0.9, linestyle="--")
-        axes.plot(time, ahead[time - 1, named], "o", color="black", markerfacecolor="white", markersize=7)
-        peak = max(float(ahead.max()), 1e-9)
-        axes.set_ylim(max(float(ahead.min()), -1.6 * peak) - 0.06 * peak, 1.12 * peak)
-        true_name, predicted = (as_text(str(evaluation.classes[k]), 12) for k in (truth, named))
+        time, label = int(findings.decisions.times[series]), int(findings.decisions.labels[series])
+        draw_leads(axes, leads(evaluation.scores[series, :length]), truth, threshold, (label, time))
+        true_name, predicted = (as_text(str(evaluation.classes[k]), 12) for k in (truth, label))
         axes.set_title(f"{category}: {true_name}, predicted {predicted} at {time}", fontsize=8, loc="left")
-        axes.grid(alpha=0.25)
-    figure.supxlabel("observations read", fontsize=10)
-    figure.supylabel("lead over the strongest rival (log-likelihood ratio)", fontsize=10)
     return figure
+
+
+def draw_leads(axes: "Axes", ahead: FloatArray, truth: int, threshold: float, decision: tuple[int, int] | None) -> None:
+    """Draw the leads of all classes over time, the threshold if it is finite, and the decision (label, time)."""
+    times, marker = np.arange(1, len(ahead) + 1), "o" if len(ahead) == 1 else ""
+    axes.plot(times, np.delete(ahead, truth, axis=1), marker + "-", color=COLOURS[1], alpha=0.5, linewidth=0.9)
+    axes.plot(times, ahead[:, truth], marker + "-", color=COLOURS[0], linewidth=2)
+    top = max(float(ahead.max()), 1e-9)
+    if math.isfinite(threshold):
+        axes.axhline(threshold, color="black", linewidth=0.9, linestyle="--")
+        top = max(top, threshold)
+    if decision is not None:
+        label, time = decision
+        axes.plot(time, ahead[time - 1, label], "o", color="black", markerfacecolor="white", markersize=7)
+    # The whole line of the true class and everything above it; other lines may leave the panel at the bottom.
+    least = max(float(ahead.min()), min(float(ahead[:, truth].min()), -1.6 * top))
+    axes.set_ylim(least - 0.06 * top, 1.12 * top)
+    axes.grid(alpha=0.25)
+    axes.figure.supxlabel("observations read", fontsize=10)
+    axes.figure.supylabel("lead over the strongest rival\n(log-likelihood ratio)", fontsize=10)
 
 
 def _confusion(findings: Findings) -> "Figure":
@@ -158,16 +164,16 @@ def _decision_times(findings: Findings) -> "Figure":
     return figure
 
 
-def blank_figure(width: float, height: float, *, panels: int = 1) -> "tuple[Figure, Axes]":
-    """An empty figure of one panel, or of up to four in two columns."""
-    # Imported here: it takes as long as all the rest of a short command.
+def blank_figure(width: float, height: float, *, panels: int = 1, columns: int = 2) -> "tuple[Figure, Axes]":
+    """An empty figure with some panels, and the first of them."""
+    # Importing matplotlib takes as long as the rest of a short command.
     with optional("figure", "drawn with matplotlib"):
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
-    columns = min(panels, 2)
+    columns = min(panels, columns)
     for index in range(panels):
         axes = figure.add_subplot(-(-panels // columns), columns, index + 1)
         axes.spines[["top", "right"]].set_visible(False)
@@ -177,7 +183,7 @@ def blank_figure(width: float, height: float, *, panels: int = 1) -> "tuple[Figu
 def save(figure: "Figure", path: Path) -> None:
     """Write the figure as PNG."""
     with warnings.catch_warnings():
-        # A name in letters that the font lacks is drawn as boxes; the page beside has it right.
+        # Letters that the font lacks are drawn as boxes; the page shows them.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         figure.savefig(path)
 

@@ -16,8 +16,8 @@ from sooner.types import Decisions, FloatArray, IntArray, SATCurve
 
 ExactAt: TypeAlias = Literal["every threshold", "the drawn points"]
 
-DRAWN = 1200  # about how many points of a curve are drawn; the numbers always come from all of them
-MOST_STATES = 1_000_000  # what a page may hold of records: 15 MB; beyond, it holds counts
+DRAWN = 1200  # approximate number of drawn points of a curve; the numbers always come from all points
+MOST_STATES = 1_000_000  # of the records in a page: 15 MB; beyond, the page has counts
 MOST_COUNTS = 2_000_000  # 11 MB
 MOST_CELLS = 4_000_000  # numbers of wrong decisions by threshold, group and class that are counted at once
 MOST_BINS = 100  # bars of a histogram
@@ -25,7 +25,7 @@ MOST_BINS = 100  # bars of a histogram
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """The records, the decisions at the current threshold with their errors and times, and the points to draw.
+    """The results of an evaluation at its threshold, and the points to draw.
 
     `counts` are the numbers of series per class, `limits` the confidence limits of the balanced error, `drawn` the indices of the
     drawn points of the curve, and `band` the limits there. With groups the limits are by group, and `class_bands` are those of
@@ -50,23 +50,21 @@ class Findings:
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> "Findings":
-        """Compute everything from an evaluation."""
+        """The results of an evaluation."""
         records, (_, horizon, classes) = Records.of(evaluation), evaluation.scores.shape
         width = -(-horizon // MOST_BINS)
         bins = -(-horizon // width)
         everywhere = len(records.values) <= MOST_STATES
         count = DRAWN if everywhere else min(DRAWN, max(50, MOST_COUNTS // (classes**2 + classes + 2 * bins + 1)))
-        counts = np.bincount(records.truths, minlength=classes)
         decisions = records.decide(evaluation.threshold)
         current = np.searchsorted(evaluation.curve.thresholds, evaluation.threshold)
         points = to_draw(evaluation.curve, count=count, keep=[int(current)])
-        thresholds = evaluation.curve.thresholds[points]
-        band, class_bands = bands_of(records, thresholds, evaluation.groups, classes=classes)
+        band, class_bands = bands_of(records, evaluation.curve.thresholds[points], evaluation.groups, classes=classes)
         limits, _ = bands_of(records, np.array([evaluation.threshold]), evaluation.groups, classes=classes)
         return cls(
             evaluation=evaluation,
             records=records,
-            counts=counts,
+            counts=np.bincount(records.truths, minlength=classes),
             decisions=decisions,
             errors=class_errors(decisions, records.truths, classes=range(classes), groups=evaluation.groups),
             times=hitting_times(decisions),
@@ -91,7 +89,7 @@ def bands_of(
     counts = group_counts(records.truths, groups, classes=classes)
     chunks = np.array_split(thresholds, -(-len(thresholds) * counts.size // MOST_CELLS))
     bands = [_group_bands(records, chunk, groups, counts) for chunk in chunks]
-    joined = [Limits(*map(np.concatenate, zip(*each, strict=True))) for each in zip(*bands, strict=True)]
+    joined = [Limits(*map(np.concatenate, zip(*limits, strict=True))) for limits in zip(*bands, strict=True)]
     return joined[0], tuple(joined[1:])
 
 
@@ -101,22 +99,20 @@ def _group_bands(records: Records, thresholds: FloatArray, groups: IntArray, cou
     cells = groups[records.series] * classes + truths
     wrong = records.along(thresholds, cells, (records.labels != truths).astype(np.int64), size=counts.size)
     wrong = wrong.reshape(-1, *counts.shape)
-    absent = Limits(*np.full((2, len(thresholds)), np.nan))
-    there = counts.sum(axis=0) > 0
-    each = (group_limits(wrong[..., [k]], counts[:, [k]]) if there[k] else absent for k in range(classes))
-    return [group_limits(wrong, counts), *each]
+    limits = [group_limits(wrong, counts)]
+    for k in range(classes):
+        absent = not counts[:, k].any()
+        limits.append(
+            Limits(*np.full((2, len(thresholds)), np.nan)) if absent else group_limits(wrong[..., [k]], counts[:, [k]])
+        )
+    return limits
 
 
 def to_draw(curve: SATCurve, *, count: int = DRAWN, keep: Sequence[int] = ()) -> IntArray:
-    """Indices of the points to draw: all of them up to `count`, otherwise about `count`.
+    """Indices of the points to draw, including `keep`: all of them up to `count`, otherwise about `count`.
 
     The points are equally spaced along the path of the curve, in linear and logarithmic units; both ends of a jump are kept. So
     between two drawn points the curve deviates by at most one step.
-
-    Args:
-        curve: the exact curve.
-        count: approximate number of points to keep, at least 2.
-        keep: indices that must be included.
     """
     points = len(curve)
     if points <= count:

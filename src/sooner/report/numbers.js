@@ -134,15 +134,15 @@ function balanced(mistakes, counts) {
 }
 
 class Numbers {
-  constructor(told) {
-    Object.assign(this, { counts: told.counts, classes: told.classes.length, width: told.width });
-    this.bins = Math.ceil(told.horizon / told.width);
-    this.series = told.counts.reduce((sum, count) => sum + count, 0);
-    this.drawn = unpackAll(told.curve);
-    this.limits = Object.fromEntries(Object.entries(told.limits).map(([count, table]) => [count, unpackAll(table)]));
-    this.byGroup = told.by_group ? unpackAll(told.by_group) : null;
-    this.source = told.records ? new Records(told.records) : new Steps(told.steps, this.drawn);
-    this.everywhere = Boolean(told.records);
+  constructor(contents) {
+    Object.assign(this, { counts: contents.counts, classes: contents.classes.length, width: contents.width });
+    this.bins = Math.ceil(contents.horizon / contents.width);
+    this.series = contents.counts.reduce((sum, count) => sum + count, 0);
+    this.drawn = unpackAll(contents.curve);
+    this.limits = Object.fromEntries(Object.entries(contents.limits).map(([count, table]) => [count, unpackAll(table)]));
+    this.byGroup = contents.by_group ? unpackAll(contents.by_group) : null;
+    this.source = contents.records ? new Records(contents.records) : new Steps(contents.steps, this.drawn);
+    this.everywhere = Boolean(contents.records);
   }
 
   /* Sorting takes a moment with many series, so it waits until someone asks. */

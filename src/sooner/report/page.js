@@ -1,9 +1,9 @@
 /* The controls, the tables and what they say. Texts are set as text, never as markup. */
 
-const told = JSON.parse(document.getElementById("told").textContent);
-const numbers = new Numbers(told);
-const chosen = new Records(told.chosen);
-const trajectories = told.trajectories.map((one) => ({
+const contents = JSON.parse(document.getElementById("contents").textContent);
+const numbers = new Numbers(contents);
+const chosen = new Records(contents.chosen);
+const trajectories = contents.trajectories.map((one) => ({
   ...one, times: unpack(one.times), leads: unpack(one.leads), statistic: unpack(one.statistic),
 }));
 const READABLE = 20; // classes; more of them are drawn as a picture instead of a table
@@ -29,11 +29,11 @@ function make(tag, { text, testid, ...more } = {}, ...children) {
   return element;
 }
 
-const current = parseNumber(told.threshold);
+const current = parseNumber(contents.threshold);
 const state = { threshold: numbers.settle(current), series: 0, now: null };
-const curveChart = new CurveChart(find("curve"), told, numbers);
-const timesChart = new TimesChart(find("times"), numbers, told.horizon);
-const trajectoryChart = new TrajectoryChart(find("trajectory"), told);
+const curveChart = new CurveChart(find("curve"), contents, numbers);
+const timesChart = new TimesChart(find("times"), numbers, contents.horizon);
+const trajectoryChart = new TrajectoryChart(find("trajectory"), contents);
 
 /* The tables are built once; moving the slider only changes what stands in them. */
 
@@ -42,14 +42,14 @@ function buildConfusion() {
     find("confusion").classList.add("plot", "tall");
     return null;
   }
-  const head = make("tr", {}, make("td"), ...told.classes.map((name) => make("th", { text: name, title: name, scope: "col" })));
+  const head = make("tr", {}, make("td"), ...contents.classes.map((name) => make("th", { text: name, title: name, scope: "col" })));
   const cells = [];
-  const rows = told.classes.map((name, truth) => {
-    const row = told.classes.map((_, label) => make("td", { testid: `confusion-${truth}-${label}` }));
+  const rows = contents.classes.map((name, truth) => {
+    const row = contents.classes.map((_, label) => make("td", { testid: `confusion-${truth}-${label}` }));
     cells.push(...row);
     return make("tr", {}, make("th", { text: name, title: name, scope: "row" }), ...row);
   });
-  const longest = Math.max(...told.classes.map((name) => name.length));
+  const longest = Math.max(...contents.classes.map((name) => name.length));
   const digits = String(Math.max(...numbers.counts)).length;
   const style = find("confusion").style;
   style.setProperty("--classes", numbers.classes);
@@ -60,7 +60,7 @@ function buildConfusion() {
 }
 
 function buildClasses() {
-  return told.classes.map((name, k) => {
+  return contents.classes.map((name, k) => {
     const cell = (what) => make("td", { testid: `class-${k}-${what}` });
     const parts = { count: cell("count"), error: cell("error"), limits: cell("limits"), time: cell("time") };
     const whisker = make("div", { className: "whisker" }, make("i"), make("b"));
@@ -76,7 +76,7 @@ const confusionCells = buildConfusion();
 const classCells = buildClasses();
 
 function fillConfusion({ confusion, rows }) {
-  if (!confusionCells) return drawHeat(find("confusion"), told.classes, state.now);
+  if (!confusionCells) return drawHeat(find("confusion"), contents.classes, state.now);
   confusionCells.forEach((cell, index) => {
     const truth = Math.floor(index / numbers.classes), label = index % numbers.classes;
     const share = rows[truth].count ? confusion[index] / rows[truth].count : 0;
@@ -85,7 +85,7 @@ function fillConfusion({ confusion, rows }) {
     // A square root, so that rare mistakes can be seen; never so strong that the number is hard to read.
     const tone = truth === label ? "--tint" : "--warn-tint";
     cell.style.background = share ? `rgba(var(${tone}), ${0.06 + 0.4 * Math.sqrt(share)})` : "none";
-    cell.title = `${told.classes[truth]} → ${told.classes[label]}: ${percent(share)}`;
+    cell.title = `${contents.classes[truth]} → ${contents.classes[label]}: ${percent(share)}`;
   });
 }
 
@@ -111,7 +111,7 @@ function fillValues(now) {
   say(part("balanced-limits"), `${percentNumber(now.low)}–${percent(now.high)}`);
   Object.assign(part("balanced-limits").dataset, { low: showNumber(now.low), high: showNumber(now.high) });
   say(part("mean-time"), now.time.toFixed(2), now.time);
-  say(part("horizon"), `of at most ${whole(told.horizon)}`);
+  say(part("horizon"), `of at most ${whole(contents.horizon)}`);
   say(part("forced"), percent(now.forced), now.forced);
   say(part("forced-count"), `${whole(now.forcedCount)} of ${whole(numbers.series)}`, now.forcedCount);
   say(part("plain-error"), percent(now.plain), now.plain);
@@ -129,8 +129,8 @@ function fillVerdict() {
   const words = `${right ? "right" : "wrong"}${crossed ? "" : ", forced by the end of the series"}`;
   const shown = trajectories[state.series];
   part("verdict").replaceChildren(
-    `Series ${shown.series}: named `, make("b", { text: told.classes[label] }), ` at t = ${time} of ${shown.times.at(-1)}, `,
-    make("b", { text: words, className: right ? "right" : "wrong" }), right ? "." : ` (it is ${told.classes[truth]}).`,
+    `Series ${shown.series}: named `, make("b", { text: contents.classes[label] }), ` at t = ${time} of ${shown.times.at(-1)}, `,
+    make("b", { text: words, className: right ? "right" : "wrong" }), right ? "." : ` (it is ${contents.classes[truth]}).`,
   );
   Object.assign(part("verdict").dataset, { label, time, crossed });
 }
@@ -177,10 +177,10 @@ function look(series) {
 /* What Python would refuse is refused here too; the field goes back to what holds. */
 function typed() {
   const threshold = parseNumber(find("exact").value);
-  const low = parseNumber(told.rule.low), high = parseNumber(told.rule.high);
+  const low = parseNumber(contents.rule.low), high = parseNumber(contents.rule.high);
   const fits = threshold === Infinity || (threshold >= low && threshold <= high);
-  if (fits && (told.rule.grain === "any" || threshold === Infinity || Number.isInteger(threshold))) return go(threshold);
-  const kind = told.rule.grain === "whole" ? "an integer" : "a number";
+  if (fits && (contents.rule.grain === "any" || threshold === Infinity || Number.isInteger(threshold))) return go(threshold);
+  const kind = contents.rule.grain === "whole" ? "an integer" : "a number";
   const bounds = high < Infinity ? ` in ${low}..${high}` : low > -Infinity ? ` of at least ${low}` : "";
   const got = find("exact").value;
   go(state.threshold);
@@ -246,8 +246,8 @@ function start() {
   const positive = errors.filter((error) => error > 0);
   find("log-error").checked = positive.length > 0 && Math.max(...positive) > 10 * Math.min(...positive);
   find("log-time").checked = times[errors.indexOf(least(errors))] < 0.3 * times.at(-1);
-  told.categories.forEach((category, index) => {
-    const name = (one, i) => `Series ${one.series} – ${told.classes[chosen.truths[i]]}`;
+  contents.categories.forEach((category, index) => {
+    const name = (one, i) => `Series ${one.series} – ${contents.classes[chosen.truths[i]]}`;
     const option = (one, i) => make("option", { text: name(one, i), value: i });
     const options = trajectories.flatMap((one, i) => (one.category === index ? [option(one, i)] : []));
     if (options.length) find("series").append(make("optgroup", { label: category }, ...options));

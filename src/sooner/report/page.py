@@ -1,29 +1,21 @@
 """The self-contained HTML report, and its figures as PNG."""
 
-import base64
-import hashlib
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
-from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 
-from sooner.extras import optional
+from sooner.report.document import document
 from sooner.report.evaluation import Evaluation
 from sooner.report.figures import write_figures
 from sooner.report.findings import Findings
 from sooner.report.payload import payload
 
-_SCRIPTS = ("numbers.js", "charts.js", "page.js")
-
 
 @dataclass(frozen=True)
 class Report:
-    """The files that were written: the page, and the figures as PNG."""
+    """The paths of the page and of its figures, which are PNG files."""
 
     page: Path
     figures: tuple[Path, ...]
@@ -53,49 +45,21 @@ def report_page(evaluation: Evaluation) -> str:
 
 
 def _page(findings: Findings) -> str:
-    # plotly's own package takes a second to import.
-    with optional("report", "drawn with plotly"):
-        from plotly.offline import get_plotlyjs
-
     evaluation = findings.evaluation
-    plotly, script = get_plotlyjs(), "\n".join(map(part, _SCRIPTS))
-    return filled(
-        part("page.html"),
-        {
-            "policy": policy(plotly, script),
-            "style": part("page.css"),
-            "title": escape(evaluation.title),
+    return document(
+        "page.html",
+        title=evaluation.title,
+        slots={
             "lede": escape(_lede(findings)),
             "headline": _headline(findings),
             "stepwise": _stepwise(findings),
             "limits": "95% confidence interval" + ("" if evaluation.groups is None else " by group"),
             "absent": _absent(findings),
-            "about": _about(evaluation),
-            "made": escape(f"Written by sooner {version('sooner')}. This page contains its data and needs no network."),
-            "told": payload(findings),
-            "plotly": plotly,
-            "script": script,
         },
-    )
-
-
-def part(name: str) -> str:
-    """The text of a file in this package."""
-    return files("sooner.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def filled(template: str, slots: Mapping[str, str]) -> str:
-    """The template with its `@@slots@@` filled in one pass, so that slots in the filled-in text have no effect."""
-    return re.sub(r"@@(\w+)@@", lambda slot: slots[slot[1]], template)
-
-
-def policy(*scripts: str) -> str:
-    """A Content-Security-Policy that allows no network and only the page's own scripts, by their hashes."""
-    hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
-    allowed = " ".join(f"'sha256-{value}'" for value in hashes)
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
+        about={"rule": evaluation.rule.__name__, "threshold": repr(evaluation.threshold), **evaluation.about},
+        contents=payload(findings),
+        scripts=("numbers.js", "charts.js", "page.js"),
+        styles=("page.css",),
     )
 
 
@@ -104,15 +68,12 @@ def _lede(findings: Findings) -> str:
     series, horizon, classes = evaluation.scores.shape
     shortest = int(evaluation.lengths.min())
     span = f"{shortest:,} to {horizon:,}" if shortest < horizon else f"{horizon:,}"
+    groups = "" if evaluation.groups is None else f" in {int(evaluation.groups.max()) + 1:,} groups"
     statistic = (evaluation.rule.statistic.__doc__ or "its statistic").splitlines()[0].rstrip(".")
     return (
-        f"{series:,} series of {classes:,} classes{_groups(evaluation)}, {span} observation{'s' if horizon > 1 else ''} each. "
+        f"{series:,} series of {classes:,} classes{groups}, {span} observation{'s' if horizon > 1 else ''} each. "
         f"{evaluation.rule.__name__} stops when this statistic reaches the threshold: {statistic[:1].lower()}{statistic[1:]}."
     )
-
-
-def _groups(evaluation: Evaluation) -> str:
-    return "" if evaluation.groups is None else f" in {int(evaluation.groups.max()) + 1:,} groups"
 
 
 def _headline(findings: Findings) -> str:
@@ -152,13 +113,3 @@ def _absent(findings: Findings) -> str:
         return ""
     absent = ", ".join(escape(str(name)) for name in names)
     return f'<p class="small" data-testid="absent">Classes without series, which are in no mean: {absent}.</p>'
-
-
-def _about(evaluation: Evaluation) -> str:
-    rows = {"rule": evaluation.rule.__name__, "threshold": repr(evaluation.threshold)}
-    rows |= {name: str(value) for name, value in evaluation.about.items()}
-    packages = {name: version(name) for name in ("sooner", "numpy", "torch", "plotly")}
-    rows |= {name: value for name, value in packages.items() if name not in rows}
-    return "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in rows.items()
-    )

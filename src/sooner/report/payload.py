@@ -5,7 +5,6 @@ many (`Findings.exact_at`) it contains counts instead, one set for each drawn po
 """
 
 import base64
-import json
 import math
 from typing import Any, TypeAlias
 
@@ -33,11 +32,11 @@ _DOMAINS: dict[type[ThresholdRule], tuple[float, float, str]] = {
 }
 
 
-def payload(findings: Findings) -> str:
-    """All data of the page, as JSON that is safe inside of a script element."""
+def payload(findings: Findings) -> dict[str, Any]:
+    """All data of the page, as JSON types."""
     evaluation, records = findings.evaluation, findings.records
     curve, drawn = evaluation.curve, findings.drawn
-    told = {
+    contents = {
         "rule": _rule(evaluation.rule),
         "threshold": number(evaluation.threshold),
         "classes": evaluation.classes,
@@ -54,11 +53,9 @@ def payload(findings: Findings) -> str:
     }
     if findings.class_bands is not None:
         low, high = (np.stack(ends, axis=1) for ends in zip(*findings.class_bands, strict=True))
-        told["by_group"] = {"low": pack(low), "high": pack(high)}
+        contents["by_group"] = {"low": pack(low), "high": pack(high)}
     everywhere = findings.exact_at == "every threshold"
-    told |= {"records": _records(records)} if everywhere else {"steps": _steps(findings)}
-    # A "<" can only stand inside of a string here, where the escape means the same.
-    return json.dumps(told, allow_nan=False).replace("<", "\\u003c")
+    return contents | ({"records": _records(records)} if everywhere else {"steps": _steps(findings)})
 
 
 def pack(array: npt.NDArray[Any]) -> Packed:
@@ -81,15 +78,9 @@ def number(value: float) -> str:
 def _rule(rule: type[ThresholdRule]) -> dict[str, str]:
     low, high, grain = next((_DOMAINS[base] for base in rule.__mro__ if base in _DOMAINS), (-math.inf, math.inf, "any"))
     statistic = (rule.statistic.__doc__ or "The statistic.").splitlines()[0].rstrip(".")
-    in_leads = "leads" if issubclass(rule, MSPRT) else "own"
-    return {
-        "name": rule.__name__,
-        "statistic": statistic,
-        "unit": in_leads,
-        "low": number(low),
-        "high": number(high),
-        "grain": grain,
-    }
+    unit = "leads" if issubclass(rule, MSPRT) else "own"
+    bounds = {"low": number(low), "high": number(high), "grain": grain}
+    return {"name": rule.__name__, "statistic": statistic, "unit": unit, **bounds}
 
 
 def _limits(counts: IntArray) -> dict[str, dict[str, Packed]]:
@@ -121,7 +112,10 @@ def _steps(findings: Findings) -> dict[str, Packed]:
         "waits": (truths, records.times, classes),
         "crossed": (np.zeros_like(truths), crossed, 1),
     }
-    return {name: pack(records.along(thresholds, cells, what, size=size)) for name, (cells, what, size) in sums.items()}
+    return {
+        name: pack(records.along(thresholds, cells, weights, size=size))
+        for name, (cells, weights, size) in sums.items()
+    }
 
 
 def _trajectory(findings: Findings, index: int) -> dict[str, Any]:

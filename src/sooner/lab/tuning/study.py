@@ -7,8 +7,8 @@ a function of (seed, n, the earlier trials), so a single process gives the same 
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from os import PathLike
@@ -18,10 +18,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import optuna
 import torch
-from optuna.distributions import BaseDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner, MedianPruner, NopPruner
-from optuna.samplers import BaseSampler, TPESampler
+from optuna.samplers import TPESampler
 from optuna.storages import RDBStorage, fail_stale_trials
 from optuna.storages._heartbeat import BaseHeartbeat
 from optuna.trial import FrozenTrial, Trial, TrialState
@@ -75,8 +74,8 @@ class TuningRecord:
         """The record as JSON."""
         trials = [{**vars(trial), "values": dict(trial.values)} for trial in self.trials]
         about = {"study": self.study, "seed": self.seed, "versions": dict(self.versions), "seconds": self.seconds}
-        found = {"metric": self.metric, "settings": to_dict(self.settings), "trials": trials}
-        return json.dumps({**about, **found}, indent=2)
+        result = {"metric": self.metric, "settings": to_dict(self.settings), "trials": trials}
+        return json.dumps({**about, **result}, indent=2)
 
     def write(self, folder: Path) -> None:
         """Write the best settings, `best.toml`, and the record, `record.json`, into a folder."""
@@ -139,7 +138,7 @@ def tune(
 
             search_together(search, shared, workers)
         else:
-            search.go_on(shared)
+            search.run(shared)
         record = _record(shared, settings, seed, time.monotonic() - started)
     if folder is not None:
         record.write(Path(folder))
@@ -163,14 +162,54 @@ class Search:
 
     def study_in(self, database: RDBStorage | None, mark: str) -> optuna.Study:
         """The new or existing study; its trials get the mark of this worker."""
-        sampler, identity = _NumberedTPE(self.seed, mark), _identity(self.settings, self.space)
-        return _study(self.study, database, sampler, PRUNERS[self.pruner](), identity)
+        study = optuna.create_study(
+            study_name=self.study,
+            storage=database,
+            sampler=_NumberedTPE(self.seed, mark),
+            pruner=PRUNERS[self.pruner](),
+            direction="maximize",
+            load_if_exists=True,
+        )
+        known, identity = study.user_attrs.get("searches"), _identity(self.settings, self.space)
+        if known is not None and _comparable(known) != identity:
+            remedy = "Its trials cannot be compared with these: name another study."
+            raise InvalidArgument("study", "a study of the same settings and space", repr(self.study), remedy)
+        study.set_user_attr("searches", identity)
+        return study
 
-    def go_on(self, study: optuna.Study, check: Callable[[], None] = lambda: None) -> None:
+    def run(self, study: optuna.Study, check: Callable[[], None] = lambda: None) -> None:
         """Run trials until the budget is used; `check` is called at every validation and may raise to stop."""
-        objective = _Objective(self, check)
-        while has_room(study, self.trials) and not objective.beyond:
-            study.optimize(objective, n_trials=1, catch=(_BeyondBudget,))
+        with suppress(_BeyondBudget):
+            while has_room(study, self.trials):
+                study.optimize(lambda trial: self._metric(trial, check), n_trials=1)
+
+    def _metric(self, trial: Trial, check: Callable[[], None]) -> float:
+        """Sample settings, train, and report every validation to the pruner."""
+        if trial.number not in _counted(trial.study)[: self.trials]:
+            trial.set_user_attr(_BEYOND, True)
+            raise _BeyondBudget
+        values = self.space.draw(trial)
+        try:
+            settings = changed(self.settings, values)
+            with isolated_rng():
+                torch.manual_seed(settings.training.seed)
+                model = self.make_model(settings)
+        except InvalidArgument as refused:
+            # An invalid combination: it uses up its index, and the study continues.
+            trial.set_user_attr("refused", str(refused))
+            raise optuna.TrialPruned from refused
+
+        def report(validation: Validation) -> None:
+            check()
+            trial.report(validation.metric, validation.step)
+            if trial.should_prune():
+                raise optuna.TrialPruned
+
+        try:
+            return train(model, self.training, self.validation, settings, watch=report).best.metric
+        except TrainingDiverged as diverged:
+            trial.set_user_attr("diverged", str(diverged))
+            raise optuna.TrialPruned from diverged
 
 
 _BEYOND = "beyond the budget"
@@ -178,44 +217,6 @@ _BEYOND = "beyond the budget"
 
 class _BeyondBudget(Exception):
     """Another process took the last trial of the budget at the same time; this trial is not run."""
-
-
-class _Objective:
-    """A trial: sample settings, train, and report every validation to the pruner."""
-
-    def __init__(self, search: Search, check: Callable[[], None]) -> None:
-        self._search = search
-        self._check = check
-        self.beyond = False
-
-    def __call__(self, trial: Trial) -> float:
-        search = self._search
-        if trial.number not in _counted(trial.study)[: search.trials]:
-            self.beyond = True
-            trial.set_user_attr(_BEYOND, True)
-            raise _BeyondBudget
-        drawn = search.space.draw(trial)
-        try:
-            settings = changed(search.settings, drawn)
-            with isolated_rng():
-                torch.manual_seed(settings.training.seed)
-                model = search.make_model(settings)
-        except InvalidArgument as refused:
-            # An invalid combination: it uses up its index, and the study continues.
-            trial.set_user_attr("refused", str(refused))
-            raise optuna.TrialPruned from refused
-
-        def report(found: Validation) -> None:
-            self._check()
-            trial.report(found.metric, found.step)
-            if trial.should_prune():
-                raise optuna.TrialPruned
-
-        try:
-            return train(model, search.training, search.validation, settings, watch=report).best.metric
-        except TrainingDiverged as diverged:
-            trial.set_user_attr("diverged", str(diverged))
-            raise optuna.TrialPruned from diverged
 
 
 def _free_index(study: optuna.Study, number: int) -> int:
@@ -226,82 +227,44 @@ def _free_index(study: optuna.Study, number: int) -> int:
     return [index for index in range(len(used) + choosing + 1) if index not in used][choosing]
 
 
-class _NumberedTPE(BaseSampler):
+class _NumberedTPE(TPESampler):
     """TPE with a separate generator for each trial, seeded by (seed, index).
 
     With one generator for all, a study that is resumed, or shared by two processes, would sample the same values again.
     """
 
     def __init__(self, seed: int, mark: str) -> None:
+        super().__init__(seed=seed)
         self._seed, self._mark = seed, mark
-        self._tpe = TPESampler(seed=seed)
 
     def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
         storage = study._storage
-        storage.set_trial_user_attr(trial._trial_id, "worker", self._mark)  # as early as can be
+        storage.set_trial_user_attr(trial._trial_id, "worker", self._mark)
         if isinstance(storage, BaseHeartbeat):
-            storage.record_heartbeat(
-                trial._trial_id
-            )  # or a trial that is killed before its first one would run forever
+            # Without a first heartbeat, a trial that is killed now would stay in the state "running".
+            storage.record_heartbeat(trial._trial_id)
         index = _free_index(study, trial.number)
         storage.set_trial_user_attr(trial._trial_id, _INDEX, index)
-        seed = int(np.random.SeedSequence([self._seed, index]).generate_state(1)[0])
-        self._tpe = TPESampler(seed=seed)
-        self._tpe.before_trial(study, trial)
-
-    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        return self._tpe.infer_relative_search_space(study, trial)
-
-    def sample_relative(
-        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
-        return self._tpe.sample_relative(study, trial, search_space)
-
-    def sample_independent(
-        self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
-    ) -> Any:
-        return self._tpe.sample_independent(study, trial, param_name, param_distribution)
-
-    def after_trial(
-        self, study: optuna.Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
-    ) -> None:
-        self._tpe.after_trial(study, trial, state, values)
-
-
-def _study(
-    name: str, storage: RDBStorage | None, sampler: BaseSampler, pruner: BasePruner, identity: dict[str, Any]
-) -> optuna.Study:
-    study = optuna.create_study(
-        study_name=name,
-        storage=storage,
-        sampler=sampler,
-        pruner=pruner,
-        direction="maximize",
-        load_if_exists=True,
-    )
-    known = study.user_attrs.get("searches")
-    if known is not None and _comparable(known) != identity:
-        remedy = "Its trials cannot be compared with these: name another study."
-        raise InvalidArgument("study", "a study of the same settings and space", repr(name), remedy)
-    study.set_user_attr("searches", identity)
-    return study
+        super().__init__(seed=int(np.random.SeedSequence([self._seed, index]).generate_state(1)[0]))
+        super().before_trial(study, trial)
 
 
 @contextmanager
 def database_at(url: str | None) -> Iterator[RDBStorage | None]:
     """The storage at a URL; its connections are closed at the end."""
-    storage = None if url is None else _connected(url)
+    if url is None:
+        yield None
+        return
+    storage = _connected(url)
     try:
         yield storage
     finally:
-        if storage is not None:
-            storage.remove_session()
-            storage.engine.dispose()
+        storage.remove_session()
+        storage.engine.dispose()
 
 
 def _connected(url: str) -> RDBStorage:
-    # Two processes that start at the same moment both create the tables, and one of them fails: it finds them at the next
-    # try. The heartbeat tells trials that are running from those whose process was killed.
+    # Of two processes that create the tables at the same time, one fails; its next attempt finds the tables.
     options = {"connect_args": {"timeout": 60}} if url.startswith("sqlite") else None
     for wait in (0.2, 0.4, 0.8, 1.6, None):
         try:
@@ -310,7 +273,7 @@ def _connected(url: str) -> RDBStorage:
             remedy = "For example sqlite:///study.db."
             raise InvalidArgument("storage", "the URL of a database", repr(url), remedy) from None
         except ImportError as error:
-            remedy = "Install the driver of this kind of database, for PostgreSQL: pip install psycopg2-binary."
+            remedy = "Install the driver of this database, for PostgreSQL: pip install psycopg2-binary."
             raise InvalidArgument("storage", "a database whose driver is installed", repr(url), remedy) from error
         except DBAPIError as error:
             if wait is None:
@@ -329,7 +292,7 @@ def _identity(settings: Settings, space: SearchSpace) -> dict[str, Any]:
 
 def _compared(settings: Settings) -> SettingsDict:
     tables = to_dict(settings)
-    for key in ("device", "engine", "workers"):  # each trial is trained by one process, wherever that is
+    for key in ("device", "engine", "workers"):  # one process trains each trial
         del tables["training"][key]
     return tables
 
@@ -348,9 +311,9 @@ def has_room(study: optuna.Study, budget: int) -> bool:
     """Whether the budget allows another trial; trials that were killed a while ago are marked as failed first."""
     fail_stale_trials(study)
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-        # Killed between its first entry and its mark: it has never given a sign of life, so Optuna waits for one.
+        # Killed between its first entry and its mark, a trial has no heartbeat, so Optuna does not count it as stale. A whole
+        # day, because its time is that of another machine, perhaps in another time zone.
         began = trial.datetime_start or datetime.now()
-        # Its time is that of another machine, perhaps of another time zone.
         if "worker" not in trial.user_attrs and datetime.now() - began > timedelta(days=1):
             study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
     return len(_counted(study)) < budget

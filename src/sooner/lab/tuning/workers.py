@@ -23,20 +23,29 @@ def search_together(search: Search, study: optuna.Study, workers: int | None) ->
     if search.storage is None:
         remedy = "For example postgresql://host/studies, or on one machine sqlite:///study.db."
         raise InvalidArgument("storage", "a database that all workers reach", None, remedy)
+    known = {trial.number for trial in study.get_trials(deepcopy=False)}
+
+    def log_finished() -> None:
+        for trial in study.get_trials(deepcopy=False, states=_ENDED):
+            if trial.number not in known:
+                known.add(trial.number)
+                result = trial.number, trial.state.name.lower(), trial.value, trial.params
+                optuna.logging.get_logger("optuna").info("Trial %d: %s, %s, %s", *result)
+
     with connected(cpus=workers) as ray:
         needed = "GPU" if search.settings.training.device == "cuda" else "CPU"
-        many = max(1, int(ray.cluster_resources().get(needed, 0))) if workers is None else workers
+        count = max(1, int(ray.cluster_resources().get(needed, 0))) if workers is None else workers
         alone = changed(search.settings, {"training.engine": "local", "training.workers": 1})
-        there = settings_on(ray, alone, many)
+        settings = settings_on(ray, alone, count)
         call = uuid4().hex
         study.set_user_attr(call, "shared")
         try:
-            gpus = int(there.training.device == "cuda")
-            share_out(_work, (replace(search, settings=there), call), many, gpus=gpus, meanwhile=_TrialLog(study).tell)
+            gpus = int(settings.training.device == "cuda")
+            share_out(_work, (replace(search, settings=settings), call), count, gpus=gpus, meanwhile=log_finished)
         finally:
             _fail_orphans(study, call)
     if has_room(study, search.trials):
-        raise WorkersLost("The study", "The same call goes on with it.")
+        raise WorkersLost("The study", "The same call continues it.")
 
 
 def _work(task: tuple[Search, str], worker: int) -> None:
@@ -49,19 +58,19 @@ def _work(task: tuple[Search, str], worker: int) -> None:
             remedy = "A file on the disk of one machine is not: name a server, or a disk that they share."
             raise InvalidArgument("storage", "a database that all workers reach", repr(search.storage), remedy)
         _fail_orphans(study, mark)
-        search.go_on(study, check)
+        search.run(study, check)
 
 
 @contextmanager
 def _delayed_interrupt() -> Iterator[Callable[[], None]]:
     """Delay an interrupt until `check` is called, so that it does not occur while the worker holds the lock of the study."""
-    told: list[int] = []
+    signals: list[int] = []
 
     def check() -> None:
-        if told:
+        if signals:
             raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGINT, lambda number, _: told.append(number))
+    before = signal.signal(signal.SIGINT, lambda number, _: signals.append(number))
     try:
         yield check
     finally:
@@ -73,18 +82,3 @@ def _fail_orphans(study: optuna.Study, mark: str) -> None:
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         if trial.user_attrs.get("worker", "").startswith(mark):
             study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
-
-
-class _TrialLog:
-    """Logs the finished trials of the workers in Optuna's log."""
-
-    def __init__(self, study: optuna.Study) -> None:
-        self._study = study
-        self._known = {trial.number for trial in study.get_trials(deepcopy=False)}
-
-    def tell(self) -> None:
-        for trial in self._study.get_trials(deepcopy=False, states=_ENDED):
-            if trial.number not in self._known:
-                self._known.add(trial.number)
-                said = trial.number, trial.state.name.lower(), trial.value, trial.params
-                optuna.logging.get_logger("optuna").info("Trial %d: %s, %s, %s", *said)

@@ -38,7 +38,7 @@ class Line:
         sem: standard errors of the mean in percent; NaN where there is none, as with a single trial.
         highlight: "headline" for the thickest line, with its band of one standard error.
 
-    >>> Line("LSTM-s", "published", [5.0, 6.5], [20.51, 15.393], trials=300, sem=[0.007, np.nan]).said
+    >>> Line("LSTM-s", "published", [5.0, 6.5], [20.51, 15.393], trials=300, sem=[0.007, np.nan]).texts
     ('time 5, error 20.510 ± 0.007 %', 'time 6.5, error 15.393 %')
     """
 
@@ -67,15 +67,15 @@ class Line:
             object.__setattr__(self, name, value)
 
     @property
-    def behind(self) -> str:
-        """The origin, and the number of trials."""
+    def origin_and_trials(self) -> str:
+        """The origin and the number of trials as text."""
         return f"{self.origin}, {self.trials:,} trial{'s' if self.trials > 1 else ''}"
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def texts(self) -> tuple[str, ...]:
         """Each point as text."""
         sem = np.full(len(self.times), np.nan) if self.sem is None else self.sem
-        return tuple(map(_point, self.times.tolist(), self.errors.tolist(), sem.tolist()))
+        return tuple(map(_point_text, self.times.tolist(), self.errors.tolist(), sem.tolist()))
 
     @property
     def band(self) -> Band | None:
@@ -131,8 +131,7 @@ class Trajectories:
         scores = as_real(self.scores, name="scores")
         if scores.ndim != 2:
             raise InvalidArgument("scores", "of shape (time, classes)", f"shape {scores.shape}", "Give one series.")
-        batch, _ = with_lengths(scores[None], None)
-        count = batch.shape[2]
+        batch, count = with_lengths(scores[None], None)[0], scores.shape[1]
         truth = as_whole(self.truth, name="truth", low=0, remedy="It is the index of the true class, from 0.")
         if truth >= count:
             raise InvalidArgument("truth", f"in 0..{count - 1}", truth, f"The scores have {count} classes.")
@@ -157,8 +156,8 @@ class Trajectories:
         return (int(decided.labels[0]), int(decided.times[0])) if decided.crossed[0] else None
 
     @property
-    def said(self) -> str:
-        """The decision as text."""
+    def text(self) -> str:
+        """The true class and the decision as text."""
         truth = f"True class: {self.classes[self.truth]}."
         if self.threshold is None:
             return truth
@@ -193,13 +192,12 @@ class Comparison:
 
     def __post_init__(self) -> None:
         if not self.lines:
-            raise InvalidArgument("lines", "one line at least", "none", "A page without a curve compares nothing.")
-        seen: set[tuple[str, Origin]] = set()
-        for line in self.lines:
-            if (key := (line.name, line.origin)) in seen:
+            raise InvalidArgument("lines", "one line at least", "none", "A page needs a curve.")
+        keys = [(line.name, line.origin) for line in self.lines]
+        for key in keys:
+            if keys.count(key) > 1:
                 remedy = "Name the variants apart."
                 raise InvalidArgument("lines", "one for each name and origin", f"{key} twice", remedy)
-            seen.add(key)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -249,6 +247,6 @@ def _as_sem(values: FloatArray, points: int) -> FloatArray:
     return np.where(known, _as_percent(np.where(known, array, 0.0), points, name="sem"), np.nan)
 
 
-def _point(time: float, error: float, sem: float) -> str:
+def _point_text(time: float, error: float, sem: float) -> str:
     spread = "" if np.isnan(sem) else f" ± {sem:.3f}"
     return f"time {f'{time:.2f}'.rstrip('0').rstrip('.')}, error {error:.3f}{spread} %"

@@ -3,12 +3,12 @@
 import math
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sooner.report.comparison.contents import Comparison, Line, Trajectories
-from sooner.report.figures import COLOURS, as_text, blank_figure, save
+from sooner.report.figures import COLOURS, as_text, blank_figure, draw_leads, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,17 +39,10 @@ def _curves(comparison: Comparison) -> "Figure":
     axes.set_xlabel("mean time (observations)")
     axes.set_ylabel("balanced error (%)")
     axes.grid(alpha=0.25)
-    said = textwrap.wrap(f"Shortened. {comparison.shortened}", 118)[:4] if comparison.shortened else []
-    axes.set_title(as_text(comparison.title, 80), fontsize=11, loc="left", pad=6 + 11 * len(said))
-    axes.annotate(
-        as_text("\n".join(said), 500),
-        (0, 1),
-        xytext=(0, 5),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        fontsize=8,
-        color="#444444",
-    )
+    note = textwrap.wrap(f"Shortened. {comparison.shortened}", 118)[:4] if comparison.shortened else []
+    axes.set_title(as_text(comparison.title, 80), fontsize=11, loc="left", pad=6 + 11 * len(note))
+    position: dict[str, Any] = {"xytext": (0, 5), "xycoords": "axes fraction", "textcoords": "offset points"}
+    axes.annotate(as_text("\n".join(note), 500), (0, 1), fontsize=8, color="#444444", **position)
     _legend(figure, axes, comparison)
     return figure
 
@@ -81,7 +74,7 @@ def _draw(axes: "Axes", line: Line, hue: str, floor: float) -> None:
         markersize=8 if headline else 6,
         markerfacecolor=colour if ours else "white",
         zorder=height,
-        # The origin first: matplotlib keeps labels that begin with "_" to itself.
+        # The origin comes first because matplotlib hides labels that start with "_".
         label=as_text(f"{line.origin}: {line.name}", 38) + f" ({line.trials:,} trial{'s' if line.trials > 1 else ''})",
     )
     if line.band is None or not (headline or single):
@@ -130,36 +123,16 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _trajectories(shown: tuple[Trajectories, ...]) -> "Figure":
-    """A panel for each series: the true class in one colour, every other class in the other, and the threshold."""
+    """A panel for each series."""
     from matplotlib.ticker import MaxNLocator
 
     figure, _ = blank_figure(8.4, 0.5 + 2.5 * math.ceil(len(shown) / 2), panels=len(shown))
-    for one, axes in zip(shown, figure.axes, strict=True):
-        ahead = one.leads
-        times = np.arange(1, len(ahead) + 1)
-        alone = "o" if len(times) == 1 else ""
-        axes.plot(times, np.delete(ahead, one.truth, axis=1), alone + "-", color=COLOURS[1], alpha=0.5, linewidth=0.9)
-        axes.plot(times, ahead[:, one.truth], alone + "-", color=COLOURS[0], linewidth=2)
-        if one.threshold is not None:
-            axes.axhline(one.threshold, color="black", linewidth=0.9, linestyle="--")
-        if one.stop is not None:
-            named, time = one.stop
-            axes.plot(time, ahead[time - 1, named], "o", color="black", markerfacecolor="white", markersize=7)
-        axes.set_ylim(*_limits(one))
-        axes.set_title(as_text(one.title, 56), fontsize=9, loc="left")
+    for series, axes in zip(shown, figure.axes, strict=True):
+        threshold = math.inf if series.threshold is None else series.threshold
+        draw_leads(axes, series.leads, series.truth, threshold, series.stop)
+        axes.set_title(as_text(series.title, 56), fontsize=9, loc="left")
         axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
-        axes.grid(alpha=0.25)
-    figure.supxlabel("observations read", fontsize=10)
-    figure.supylabel("lead over the strongest rival\n(log-likelihood ratio)", fontsize=10)
     return figure
-
-
-def _limits(one: Trajectories) -> tuple[float, float]:
-    """The y-limits: the whole line of the true class and everything above it; other lines may leave the panel at the bottom."""
-    ahead = one.leads
-    top = max(float(ahead.max()), one.threshold or 1e-9)
-    least = min(float(ahead[:, one.truth].min()), -1.6 * top)
-    return max(float(ahead.min()), least) - 0.06 * top, 1.12 * top
 
 
 def _blend(one: str, other: str) -> str:

@@ -1,22 +1,16 @@
 """The page that lays our speed-accuracy curves over the published ones."""
 
-import json
-from collections.abc import Mapping
 from html import escape
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sooner.extras import optional
 from sooner.report.comparison.contents import Comparison, Line, Table, Trajectories
 from sooner.report.comparison.figures import write_comparison_figures
-from sooner.report.page import Report, filled, part, policy
+from sooner.report.document import document
+from sooner.report.page import Report
 from sooner.report.payload import pack
-
-_SCRIPTS = ("numbers.js", "charts.js", "comparison.js")
-_STYLES = ("page.css", "comparison.css")
 
 
 def write_comparison(folder: str | Path, comparison: Comparison) -> Report:
@@ -33,40 +27,37 @@ def write_comparison(folder: str | Path, comparison: Comparison) -> Report:
 
 def comparison_page(comparison: Comparison) -> str:
     """The page as text."""
-    # plotly's own package takes a second to import.
-    with optional("report", "drawn with plotly"):
-        from plotly.offline import get_plotlyjs
-
-    plotly, script = get_plotlyjs(), "\n".join(map(part, _SCRIPTS))
     banded = any(line.highlight == "headline" and line.band for line in comparison.lines)
     shortened = f'<p class="note" data-testid="shortened"><b>Shortened.</b> {escape(comparison.shortened)}</p>'
-    return filled(
-        part("comparison.html"),
-        {
-            "policy": policy(plotly, script),
-            "style": "\n".join(map(part, _STYLES)),
-            "title": escape(comparison.title),
+    return document(
+        "comparison.html",
+        title=comparison.title,
+        slots={
             "lede": escape(comparison.lede),
             "shortened": shortened if comparison.shortened else "",
             "keys": "".join(_keys(comparison, name) for name in comparison.models),
             "band": " The band is one standard error of the mean to each side." if banded else "",
             "tables": "".join(_table(index, table) for index, table in enumerate(comparison.tables)),
             "trajectories": _panels(comparison),
-            "about": _about(comparison.about),
-            "made": escape(f"Written by sooner {version('sooner')}. This page contains its data and needs no network."),
-            "told": _payload(comparison),
-            "plotly": plotly,
-            "script": script,
         },
+        about=comparison.about,
+        contents={
+            "lines": [_line(comparison, line) for line in comparison.lines],
+            "floor": comparison.floor,
+            "span": comparison.span,
+            "trajectories": [_trajectories(one) for one in comparison.trajectories],
+        },
+        scripts=("numbers.js", "charts.js", "comparison.js"),
+        styles=("page.css", "comparison.css"),
     )
 
 
 def _keys(comparison: Comparison, name: str) -> str:
-    """A model's part of the legend: a button for each of its lines."""
+    """The legend entry of a model: a button for each of its lines."""
     buttons = [
         f'<button type="button" class="{line.origin}{" point" if len(line.times) == 1 else ""}" aria-pressed="true" '
-        f'data-line="{index}" data-testid="key-{index}" aria-label="{escape(name)}, {line.behind}">'
-        f"<i></i>{line.behind}</button>"
+        f'data-line="{index}" data-testid="key-{index}" aria-label="{escape(name)}, {line.origin_and_trials}">'
+        f"<i></i>{line.origin_and_trials}</button>"
         for index, line in sorted(enumerate(comparison.lines), key=lambda numbered: numbered[1].origin)
         if line.name == name
     ]
@@ -95,7 +86,7 @@ def _panels(comparison: Comparison) -> str:
     panels = "".join(
         f"<figure><figcaption>{escape(one.title)}</figcaption>"
         f'<div class="plot" id="trajectory-{index}" role="img" aria-label="{escape(one.title)}"></div>'
-        f'<p class="small" data-testid="outcome-{index}">{escape(one.said)}</p></figure>'
+        f'<p class="small" data-testid="outcome-{index}">{escape(one.text)}</p></figure>'
         for index, one in enumerate(comparison.trajectories)
     )
     return (
@@ -106,38 +97,17 @@ def _panels(comparison: Comparison) -> str:
     )
 
 
-def _about(about: Mapping[str, str]) -> str:
-    packages = {name: version(name) for name in ("sooner", "numpy", "torch", "plotly")}
-    rows = {**about, **packages, **about}  # the order of the first, the values of the last
-    return "".join(
-        f'<tr><th scope="row">{escape(str(name))}</th><td>{escape(str(value))}</td></tr>'
-        for name, value in rows.items()
-    )
-
-
-def _payload(comparison: Comparison) -> str:
-    """The data of the page, as JSON that is safe inside of a script element."""
-    told = {
-        "lines": [_line(comparison, line) for line in comparison.lines],
-        "floor": comparison.floor,
-        "span": comparison.span,
-        "trajectories": [_trajectories(one) for one in comparison.trajectories],
-    }
-    # A "<" can only stand inside of a string here, where the escape means the same.
-    return json.dumps(told, allow_nan=False).replace("<", "\\u003c")
-
-
 def _line(comparison: Comparison, line: Line) -> dict[str, Any]:
     return {
         "name": line.name,
-        "behind": line.behind,
+        "label": line.origin_and_trials,
         "origin": line.origin,
         "highlight": line.highlight,
         "hue": comparison.models.index(line.name),
         "times": pack(line.times),
         "errors": pack(line.errors),
         "band": {name: pack(side) for name, side in line.band._asdict().items()} if line.band else None,
-        "said": line.said,
+        "texts": line.texts,
     }
 
 
