@@ -57,6 +57,7 @@ class Evaluation:
     def __post_init__(self) -> None:
         scored = Scored.of(self.scores, self.labels, lengths=self.lengths, groups=self.groups, halting=self.halting)
         checked = {
+            "curve": curve_of(scored, as_threshold_family(self.rule)),
             "scores": torch.from_numpy(scored.scores),
             "labels": torch.from_numpy(scored.truths),
             "lengths": torch.from_numpy(scored.lengths),
@@ -68,7 +69,6 @@ class Evaluation:
             "points": {str(name): _as_point(name, point) for name, point in self.points.items()},
             "title": str(self.title),
             "about": {str(name): value for name, value in self.about.items()},
-            "curve": curve_of(scored, as_threshold_family(self.rule)),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
