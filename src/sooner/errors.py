@@ -117,6 +117,20 @@ class NearChance(UserWarning):
         )
 
 
+class FullSets(UserWarning):
+    """Too few calibration series for a coverage: no label can be excluded.
+
+    >>> print(FullSets(0.99, 60, 99))
+    Every label set is full: a coverage of 99% needs at least 99 calibration series (or groups, where groups are known), got 60.
+    """
+
+    def __init__(self, coverage: float, series: int, needed: int) -> None:
+        super().__init__(
+            f"Every label set is full: a coverage of {100 * coverage:.6g}% needs at least {needed:,} calibration series (or "
+            f"groups, where groups are known), got {series:,}."
+        )
+
+
 class LawBroken(SoonerError, AssertionError):
     """An object violates a law of `sooner.checks`."""
 

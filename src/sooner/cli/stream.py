@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from typer import Option
 
-from sooner.cli.options import AtEnd, Deadline, ModelFile, TableOptions, Threshold
+from sooner.cli.options import Deadline, ModelFile, TableOptions, Threshold
 from sooner.cli.screen import as_json
 from sooner.errors import InvalidArgument
 from sooner.estimator import load
@@ -23,7 +23,14 @@ def stream(
     ] = "jsonl",
     threshold: Threshold = None,
     deadline: Deadline = None,
-    at_end: AtEnd = "force",
+    at_end: Annotated[
+        Literal["force", "abstain", "set"],
+        Option(help="If the rule has not fired: name the leading class, abstain, or list the labels left."),
+    ] = "force",
+    coverage: Annotated[
+        float | None,
+        Option(help="Probability that the labels left contain the true one, with --at-end set. Default: 0.9."),
+    ] = None,
     series: Annotated[str | None, Option(help="Field with the series ID. Default: as in training.")] = None,
     time: Annotated[
         str | None, Option(help="Field with the time, used for gaps only. Default: as in training.")
@@ -39,15 +46,19 @@ def stream(
 
     An input line is `{"series": "pump-7", "x": [0.1, 2.3]}`, or has one field per channel; CSV input has a header. An output line
     is `{"series": "pump-7", "label": "leak", "time": 12, "crossed": true}`. When the input ends, the open series get forced
-    decisions, with `"crossed": false`. A model that was trained with `--gaps channel` computes the time since the previous
-    observation from the time field; if there is none, it reads it from the field `gap`.
+    decisions, with `"crossed": false`; with `--at-end set` their label is the list of the labels left. A model that was trained
+    with `--gaps channel` computes the time since the previous observation from the time field; if there is none, it reads it from
+    the field `gap`.
 
     Example: `tail -f sensors.jsonl | sooner stream pumps.sooner`
     """
     clf = load(model)
     if threshold is not None:
         clf.threshold = threshold
-    fleet = clf.stream(keyed=True, deadline=deadline, at_end=at_end)
+    if coverage is not None and at_end != "set":
+        remedy = "Without it, no label sets are written."
+        raise InvalidArgument("coverage", "given with --at-end set only", f"{coverage:g} with {at_end}", remedy)
+    fleet = clf.stream(keyed=True, deadline=deadline, at_end=at_end, coverage=coverage)
     known, gaps = columns_for(clf, TableOptions(series=series, time=time, channels=channels).columns())
     names = [name for name in known.channels or () if name != GAP] or None
     for record in decisions_of(

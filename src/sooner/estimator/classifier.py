@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any, Literal, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from sooner.errors import InvalidArgument
 from sooner.estimator.cases import as_targets, class_indices, labelled_series, series_for
 from sooner.estimator.dial import decided, family_named, family_of, rule_for, with_labels
 from sooner.estimator.learning import FitOptions, Learned, learn, prepared, scored
+from sooner.estimator.live import LiveMixin
 from sooner.estimator.priors import prior_offset
 from sooner.evaluate import Achieved, Menu, balanced_error, default_threshold, menu_of, midpoint_rule
 from sooner.evaluate.achieved import achieved_of
@@ -29,12 +30,12 @@ from sooner.rules import MSPRT, Rule, ThresholdRule
 from sooner.scores import Scored
 from sooner.series import Missing, Series
 from sooner.series.columns import Columns
-from sooner.stream import AtEnd, Fleet, Stream
+from sooner.stream import AtEnd
 from sooner.train.settings import Settings
 from sooner.types import Decisions, FloatArray, IntArray, SATCurve
 
 
-class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class EarlyClassifier(LiveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Classifies time series early, with a speed-accuracy trade-off that is set after training.
 
     Args:
@@ -169,6 +170,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         *,
         deadline: int | None = None,
         at_end: AtEnd = "force",
+        coverage: float | None = None,
     ) -> Decisions:
         """Decide each series at the first observation at which the rule fires, or at its end.
 
@@ -176,12 +178,15 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             X: as in `fit`.
             threshold: a number, a matrix or a rule, for this call only; by default `self.threshold`.
             deadline: maximum number of observations per decision.
-            at_end: if the rule never fires, "force" names the leading class, and "abstain" gives None as the label.
+            at_end: if the rule never fires, "force" names the leading class, "abstain" gives None as the label, and "set" the
+                tuple of the labels left.
+            coverage: of the label sets of `at_end="set"`, as in `stream`.
         """
         check_is_fitted(self)
         rule = self.rule_ if threshold is None else self.rule_named_by(threshold)
         unlabelled = series_for(X, self).unlabelled()  # labels of a class that was not in training do not matter here
-        return decided(rule, self._scored(unlabelled), self.classes_, deadline, at_end)
+        limit = self._limit_at_end(at_end, coverage, rule)
+        return decided(rule, self._scored(unlabelled), self.classes_, deadline, at_end, limit)
 
     def scores(self, X: Any) -> Scored:  # noqa: N803
         """Log-likelihoods of the classes after each observation, up to a shared term, plus the log of `priors`.
@@ -314,31 +319,6 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     def achieved_(self) -> Achieved:
         """The result of `evaluate` on the held-out series; slightly too good if the threshold was chosen on them, as by `fit`."""
         return self.evaluate()
-
-    @overload
-    def stream(self, keyed: Literal[False] = ..., *, deadline: int | None = ..., at_end: AtEnd = ...) -> Stream: ...
-    @overload
-    def stream(self, keyed: Literal[True], *, deadline: int | None = ..., at_end: AtEnd = ...) -> Fleet: ...
-
-    def stream(self, keyed: bool = False, *, deadline: int | None = None, at_end: AtEnd = "force") -> Stream | Fleet:
-        """Create a live series, or with `keyed` many live series by key. An observation has the shape (n_channels,).
-
-        Args:
-            keyed: whether `update` takes a dict from keys to observations.
-            deadline: maximum number of observations per decision.
-            at_end: if the rule has not fired by then, "force" names the leading class, and "abstain" gives None as the label.
-        """
-        check_is_fitted(self)
-        kind = Fleet if keyed else Stream
-        return kind(
-            self.model_,
-            self.rule_,
-            classes=self.classes_.tolist(),
-            prepare=self._prepared(),
-            offset=self._offset(),
-            deadline=deadline,
-            at_end=at_end,
-        )
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a `.sooner` file (safetensors and JSON, no pickle), which `sooner.load` reads."""

@@ -79,7 +79,7 @@ class Achieved:
     def warn_near_chance(self) -> None:
         """Warn with the line of the user's code if the rule is hardly better than guessing."""
         if (warning := self.warning()) is not None:
-            warnings.warn(warning, stacklevel=_user_level())
+            warnings.warn(warning, stacklevel=user_level())
 
 
 def achieved(
@@ -139,7 +139,7 @@ def achieved_of(rule: Rule, scored: Scored, *, confidence: float = 0.95) -> Achi
     )
 
 
-def _user_level() -> int:
+def user_level() -> int:
     """The `stacklevel` of the line outside of this package that led here."""
     frame: FrameType | None = sys._getframe(0)
     level = depth = 0

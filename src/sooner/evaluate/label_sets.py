@@ -27,7 +27,8 @@ from sooner.inputs import as_between, as_number, as_seed
 from sooner.scores import Scored, class_log_odds_against
 from sooner.types import ArrayLike, BoolArray, FloatArray, IntArray
 
-_ROWS = 500
+ROWS = 500
+"""So many series are read at a time."""
 _SHARE = "It is the probability that a set contains the true label: 0.9 means 90%."
 
 
@@ -100,9 +101,9 @@ def label_sets(
 def label_sets_of(scored: Scored, limit: float, classes: tuple[Any, ...]) -> LabelSets:
     """`label_sets` of a checked record."""
     members = np.empty(scored.scores.shape, dtype=bool)
-    for start in range(0, len(scored), _ROWS):
-        rows = slice(start, start + _ROWS)
-        odds = torch.from_numpy(_log_odds_against(scored, rows))
+    for start in range(0, len(scored), ROWS):
+        rows = slice(start, start + ROWS)
+        odds = torch.from_numpy(log_odds_against_of(scored, rows))
         members[rows] = odds.cummax(dim=1).values.numpy() <= limit
     return LabelSets(members, scored.lengths, classes, limit)
 
@@ -156,10 +157,10 @@ def series_for_coverage(coverage: float) -> int:
 def largest_log_odds(scored: Scored) -> FloatArray:
     """(series,): E_i, the largest log-odds against the true label of each series, over its observations."""
     largest = np.empty(len(scored))
-    for start in range(0, len(scored), _ROWS):
-        rows = slice(start, start + _ROWS)
+    for start in range(0, len(scored), ROWS):
+        rows = slice(start, start + ROWS)
         truths = scored.truths[rows, None, None]
-        largest[rows] = np.take_along_axis(_log_odds_against(scored, rows), truths, axis=2)[:, :, 0].max(axis=1)
+        largest[rows] = np.take_along_axis(log_odds_against_of(scored, rows), truths, axis=2)[:, :, 0].max(axis=1)
     return largest
 
 
@@ -181,8 +182,8 @@ def as_coverage(value: object) -> float:
     return as_between(value, name="coverage", low=0.0, high=1.0, remedy=_SHARE)
 
 
-def _log_odds_against(scored: Scored, rows: slice) -> FloatArray:
+def log_odds_against_of(scored: Scored, rows: slice) -> FloatArray:
     """(series, time, classes): o_l(t), minus infinity beyond the end of a series."""
-    odds = class_log_odds_against(torch.from_numpy(scored.scores[rows])).numpy()
+    odds: FloatArray = class_log_odds_against(torch.from_numpy(scored.scores[rows])).numpy()
     odds[~scored.live[rows]] = -np.inf
     return odds

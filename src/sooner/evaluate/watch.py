@@ -20,15 +20,17 @@ other half is counted, as values that set the edges are not exchangeable with th
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sooner.errors import InvalidArgument
+from sooner.evaluate.label_sets import ROWS, log_odds_against_of
 from sooner.evaluate.wealth import P_VALUE_BETS, Wealth, error_bets, error_factors, p_value_factors
 from sooner.inputs import as_between, as_number, as_real, as_seed
-from sooner.types import ArrayLike
+from sooner.scores import Scored
+from sooner.types import ArrayLike, FloatArray, IntArray
 
 ERROR = "error"
 _VERSION = 1
@@ -55,7 +57,12 @@ class Watch:
     The probability that any alarm is raised while the promise holds is at most `delta`, however long it is watched. An alarm of
     the error says that the error of the series whose labels came is above the promise: labels must not come more often for wrong
     decisions than for right ones. An alarm of a statistic says that the series are no longer like the calibration series, which
-    may or may not cost accuracy. The state does not grow, and `to_dict` gives it as JSON. Not thread-safe.
+    may or may not cost accuracy.
+
+    Report series in an order that does not depend on them, for example that in which they began. Of many series that run at once
+    the easy ones are decided first: in the order of the decisions, the error and the times would seem to rise.
+
+    The state does not grow, and `to_dict` gives it as JSON. Not thread-safe.
 
     Args:
         error: the promised error, between 0 and 1; None to watch statistics alone.
@@ -110,6 +117,11 @@ class Watch:
     def holds(self) -> bool:
         """False once there was an alarm."""
         return self.alarm is None
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The names of the watched statistics."""
+        return tuple(self._drifts)
 
     @property
     def labels(self) -> int:
@@ -211,6 +223,20 @@ class Watch:
             return None
         self.alarm = Alarm(name, self._wealth[name].rounds)
         return self.alarm
+
+
+def statistics_at(scored: Scored, times: IntArray) -> dict[str, FloatArray]:
+    """Statistics of decisions at these times that need no label, for `Watch`.
+
+    `time` is the number of observations read, and `log_odds` the smallest limit with which a label would be left in the label
+    set: the largest log-odds so far against the class that is the least excluded. It is large for series like no class.
+    """
+    known = replace(scored, lengths=np.asarray(times))
+    smallest = np.empty(len(known))
+    for start in range(0, len(known), ROWS):
+        rows = slice(start, start + ROWS)
+        smallest[rows] = log_odds_against_of(known, rows).max(axis=1).min(axis=1)
+    return {"time": np.asarray(times, dtype=np.float64), "log_odds": smallest}
 
 
 @dataclass

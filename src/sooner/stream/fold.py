@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -30,11 +30,14 @@ class Decision:
         time: how many observations were read, from 1.
         crossed: False where the end or the deadline forced the decision. None as the label of a crossed decision says "none of
             the known classes" (`SingleLabel`).
+        log_odds: where label sets are kept, the smallest `limit` with which a label would be left: large for series like no
+            class. `sooner.evaluate.Watch` looks for its drift. Snapshots do not keep it for closed series.
     """
 
     label: Any
     time: int
     crossed: bool
+    log_odds: float | None = field(default=None, repr=False, compare=False)
 
 
 class FoldStep(NamedTuple):
@@ -143,7 +146,7 @@ class Fold:
         forced = self.forced(tuple(part[rows] for part in moment.after[-4:]))
         fired, named = moment.fired[rows].tolist(), moment.named[rows].tolist()
         return {
-            row: Decision(self.name(label), decision.time, True) if crossed else decision
+            row: Decision(self.name(label), decision.time, True, decision.log_odds) if crossed else decision
             for row, crossed, label, decision in zip(rows.tolist(), fired, named, forced, strict=True)
         }
 
@@ -159,7 +162,8 @@ class Fold:
             names = [self.classes[label] for label in leader(scores).tolist()]
         elif self.at_end == "set":
             names = list(self.label_sets(rows))
-        return [Decision(name, time, False) for name, time in zip(names, ages.tolist(), strict=True)]
+        odds = [None] * len(ages) if self.limit is None else rows[-4].amin(dim=1).tolist()
+        return [Decision(name, time, False, odd) for name, time, odd in zip(names, ages.tolist(), odds, strict=True)]
 
     def label_sets(self, rows: LiveState) -> list[tuple[Any, ...]]:
         """The labels left of each series, in the order of the classes."""
