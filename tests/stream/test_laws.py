@@ -174,7 +174,7 @@ def test_who_abstains_names_a_class_only_where_the_rule_fired(deadline):
     ids=str,
 )
 def test_another_rule_counts_from_the_next_observation_on(first, then):
-    model = MODELS[9]
+    model = next(each for each in MODELS if isinstance(each, Recurrent))
     x = case(model, 3)[0]
     fleet, decided = Fleet(model, first), {}
     state, old, new = model.init(SERIES), first.init(SERIES), then.init(SERIES)
