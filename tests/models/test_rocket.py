@@ -283,7 +283,7 @@ def test_linear_fits_of_two_series_are_finite():
         ({"weights": [1.0]}, r"`weights` must be of shape \(20,\), got shape \(1,\)"),
         ({"weights": [-1.0] * 20}, r"`weights` must be at least 0 everywhere, got an entry of -1.0"),
         ({"weights": [0.0] * 20}, r"`weights` must be finite, not all of them zero, got a weight of zero for all"),
-        ({"groups": [0.5] * 20}, r"`groups` must be 20 whole numbers, got shape \(20,\), dtype float"),
+        ({"groups": [0] * 19}, r"`groups` must be of shape \(20,\), got shape \(19,\)"),
         ({"classes": 1}, r"`classes` must be at least 2, got 1"),
     ],
 )

@@ -20,17 +20,12 @@ BATCH_NORMS = {"torch": (1e-5, 0.1), "keras": (1e-3, 0.01)}
 def build_model(
     settings: ModelSettings, features: tuple[int, ...], classes: int, *, log_prior: ArrayLike | None = None
 ) -> Model:
-    """An untrained model from settings.
+    """An untrained model from the settings of the `model` table.
 
     EARLIEST uses the settings hidden, penalty and epsilon; pooling uses stem, width, reader and moments; frames uses encoder,
     width, moments and formula. LSTM-s and LSTM-m are recurrent models with full memory and their own losses. `batch_norm`
-    applies to all layers, including the encoder.
-
-    Args:
-        settings: the `model` table.
-        features: the shape of one observation.
-        classes: K.
-        log_prior: (classes,), the log frequencies of the training set; used if `prior` is "corrected".
+    applies to all layers, including the encoder. `log_prior` has the log frequencies of the training set, for the prior
+    "corrected".
 
     >>> build_model(ModelSettings(order=3, hidden=8), (2,), 5).order
     3
@@ -38,7 +33,7 @@ def build_model(
     if settings.prior == "corrected" and log_prior is None:
         remedy = 'Give the log frequencies of the training set, or set model.prior to "kept".'
         raise InvalidArgument("log_prior", 'given where model.prior is "corrected"', "None", remedy)
-    model = _built(settings, features, classes, log_prior if settings.prior == "corrected" else None)
+    model = _model(settings, features, classes, log_prior if settings.prior == "corrected" else None)
     eps, momentum = BATCH_NORMS[settings.batch_norm]
     for module in model.modules():
         if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
@@ -46,16 +41,10 @@ def build_model(
     return model
 
 
-def _built(settings: ModelSettings, features: tuple[int, ...], classes: int, prior: ArrayLike | None) -> Model:
+def _model(settings: ModelSettings, features: tuple[int, ...], classes: int, prior: ArrayLike | None) -> Model:
     if settings.name == "earliest":
-        return Earliest(
-            features,
-            classes,
-            hidden=settings.hidden,
-            penalty=settings.penalty,
-            epsilon=settings.epsilon,
-            log_prior=prior,
-        )
+        hidden, penalty, epsilon = settings.hidden, settings.penalty, settings.epsilon
+        return Earliest(features, classes, hidden=hidden, penalty=penalty, epsilon=epsilon, log_prior=prior)
     if settings.name == "pooling":
         return Pooling(
             features,

@@ -21,10 +21,7 @@ IntVector: TypeAlias = Int[np.ndarray, " rows"]
 
 
 class Calibration(NamedTuple):
-    """The map of evidence e_k to a e_k + b_k; the identity for a = 1 and b = 0.
-
-    The slope does not scale the prior, which would be a disadvantage for rare classes.
-    """
+    """The map of evidence e_k to a e_k + b_k. It does not scale the prior, which would be a disadvantage for rare classes."""
 
     slope: float
     bias: Float[np.ndarray, " present"]
@@ -38,12 +35,10 @@ class Calibration(NamedTuple):
 def deal(labels: IntVector, *, folds: int, seed: int) -> IntVector:
     """The fold in which each series is held out, or -1 for the only series of its class, which is never held out.
 
-    Series are shuffled, sorted by class, and assigned to the folds in turn. So each class is spread as evenly as possible, and
-    at least one series of every class remains in training.
+    Series are shuffled, sorted by class, and assigned to the folds in turn, so that each class is spread evenly.
     """
     _, column, members = np.unique(labels, return_inverse=True, return_counts=True)
-    alone = members[column] == 1
-    shuffled = np.random.default_rng(seed).permutation(np.flatnonzero(~alone))
+    shuffled = np.random.default_rng(seed).permutation(np.flatnonzero(members[column] > 1))
     fold_of = np.full(len(labels), -1)
     fold_of[shuffled[np.argsort(labels[shuffled], kind="stable")]] = np.arange(len(shuffled)) % folds
     return fold_of
@@ -52,16 +47,11 @@ def deal(labels: IntVector, *, folds: int, seed: int) -> IntVector:
 def calibrate(
     evidence: Evidence, columns: IntVector, log_prior: LogPrior, *, weights: Float[np.ndarray, " rows"] | None = None
 ) -> Calibration:
-    """The slope and biases with the smallest log loss of the posteriors softmax(a e + b + log pi).
+    """The slope and biases with the smallest log loss of the posteriors softmax(a e + b + log pi) of held-out series.
 
     log a and each b_k have a standard normal prior, which prevents extreme values with few series. Classes without a series
-    keep the bias 0 and do not affect the slope; with fewer than two other classes there is no calibration.
-
-    Args:
-        evidence: evidence of held-out series.
-        columns: their true classes, as columns of `evidence`.
-        log_prior: log pi of all columns.
-        weights: weights of the series; by default all are 1.
+    keep the bias 0 and do not affect the slope; with fewer than two other classes there is no calibration. `columns` are the true
+    classes, as columns of `evidence`; `weights` are those of the series, by default 1.
     """
     from scipy.optimize import minimize
 

@@ -4,8 +4,8 @@
 symbol   meaning
 ======== ===================================================================================
 h(t)     the state of the LSTM after observation t
-p_t      the probability to halt at t, if the series has not been halted before
-b_t      the baseline: the reward that the network expects at t
+p_t      the probability to halt at t, if the series has not halted before
+b_t      the baseline: the expected reward at t
 tau      the halting time: the first t at which a draw from p_t says halt, else the last one
 R        the reward: +1 if the class named at tau is right, -1 if not
 epsilon  exploration in training: p_t = (1 - epsilon) sigmoid(.) + 0.05 epsilon
@@ -14,7 +14,7 @@ epsilon  exploration in training: p_t = (1 - epsilon) sigmoid(.) + 0.05 epsilon
 
 import math
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -40,34 +40,27 @@ from sooner.types import (
 EXPLORED = 0.05
 """The halting probability that exploration mixes in."""
 DECAY = 4.0
-"""How fast annealed exploration falls: at half of the training 12% of it are left."""
+"""The rate at which annealed exploration falls: after half of the training 12% of it is left."""
 _EPSILON = 'It is the share of exploration; "annealed" lets it fall from 1 to 0.'
 
 
-class Halts(NamedTuple):
-    """Draws from the halting probabilities: what was drawn at each time, and the halting time of each series from 1."""
-
-    drawn: Bool[Tensor, "batch time"]
-    times: Lengths
-
-
 class Earliest(Model):
-    """An LSTM with a classifier, and a controller that says at each time how probable it is to halt.
+    """An LSTM with a classifier, and a controller that gives a halting probability at each time.
 
     logits z(t) = W h(t) + w;  p_t = sigmoid(u . [h(t), t] + v), where no gradient flows from p_t into h(t).
 
-    The paper draws the halting time from p_t: `sample_decisions` does so, and gives ONE point on the speed-accuracy plane
-    for each trained network and each `penalty`. Everything else here evaluates by threshold, without chance: `forward` and
-    `step` give p_t as the stopping statistic `halting`, and the rule `sooner.rules.Halting(threshold)`, "halt at the first t with
-    p_t >= threshold", has a whole exact curve, `sat_curve(scores, labels, rule=Halting, halting=windows.halting)`.
+    The paper draws the halting time from p_t, as `sample_decisions` does: ONE point on the speed-accuracy plane for each trained
+    network and each `penalty`. `forward` and `step` return p_t as `halting` instead, and the rule
+    `sooner.rules.Halting(threshold)`, "halt at the first t with p_t >= threshold", has a whole exact curve,
+    `sat_curve(scores, labels, rule=Halting, halting=windows.halting)`.
 
     Args:
         features: (channels,).
         classes: K.
         hidden: the size of h.
-        penalty: lambda, how dear waiting is in training (`own_loss`).
-        epsilon: exploration in training: "annealed" lets it fall from 1 at the first step to 0 at the last one (`annealed`), a
-            number in 0..1 keeps it there. Outside of training there is none.
+        penalty: lambda, the cost of waiting in training (`own_loss`).
+        epsilon: exploration in training: "annealed" from 1 at the first step to 0 at the last one (`annealed`), or a constant in
+            0..1. Outside of training it is 0.
         log_prior: (classes,), subtracted from the logits to give scores; by default nothing is.
 
     >>> sum(parameter.numel() for parameter in Earliest((128,), 10, hidden=128).parameters())
@@ -90,8 +83,7 @@ class Earliest(Model):
         self.epsilon: float | Literal["annealed"] = "annealed"
         if epsilon != "annealed":
             self.epsilon = as_number(epsilon, name="epsilon", low=0.0, high=1.0, remedy=_EPSILON)
-        # Neither a parameter nor a buffer: it belongs to a run, and the training loop sets it before each step.
-        self._progress = 0.0
+        self._progress = 0.0  # of the run: the training loop sets it before each step
         self.penalty = as_number(penalty, name="penalty", low=0.0, remedy="It is lambda, the price of waiting.")
         self.hidden = as_whole(hidden, name="hidden", low=1, remedy="It is the size of the network's state.")
         if len(self.features) != 1:
@@ -107,19 +99,19 @@ class Earliest(Model):
         return Windows(self.classifier(states)[:, None], self.controller(_with_times(states)).sigmoid()[..., 0])
 
     def init(self, streams: int) -> LiveState:
-        """h, the cell of the LSTM, and the number of observations read: 2H + 1 numbers a series."""
+        """h, the cell of the LSTM, and the number of observations: 2H + 1 numbers a series."""
         zeros = self.classifier.weight.new_zeros
         return zeros(streams, self.hidden), zeros(streams, self.hidden), zeros(streams, 1)
 
     def step(self, state: LiveState, observation: ArrayLike) -> LiveStep:
-        """One update of the cell, whatever t is."""
+        """One update of the cell."""
         observation = self.admit_step(state, observation)
         hidden, cell, times = state
         _, (hidden, cell) = self.lstm(observation[:, None].to(hidden), (hidden[None], cell[None]))
-        now = hidden[0], cell[0], times + 1
-        halting = self.controller(torch.cat([now[0].detach(), now[2]], dim=1)).sigmoid()[:, 0]
-        scores = tandem_scores(self.classifier(now[0])[:, None, None], log_prior=self.log_prior)[:, 0]
-        return LiveStep(now, scores, halting)
+        hidden, cell, times = hidden[0], cell[0], times + 1
+        halting = self.controller(torch.cat([hidden.detach(), times], dim=1)).sigmoid()[:, 0]
+        scores = tandem_scores(self.classifier(hidden)[:, None, None], log_prior=self.log_prior)[:, 0]
+        return LiveStep((hidden, cell, times), scores, halting)
 
     @classmethod
     def examples(cls) -> Iterator["Earliest"]:
@@ -130,26 +122,25 @@ class Earliest(Model):
         yield from models
 
     def unreached_parameters(self) -> tuple[str, ...]:
-        """Names of the parameters that neither logits nor halting probabilities depend on: the baseline serves the loss."""
+        """The baseline, which is only used in the loss."""
         return tuple(f"baseline.{name}" for name, _ in self.baseline.named_parameters())
 
     def set_progress(self, share: float) -> None:
-        """Which share of the training is done; annealed exploration follows it."""
+        """Set the share of the training that is done, for annealed exploration."""
         self._progress = share
 
     @property
     def exploration(self) -> float:
-        """epsilon as it is now: 0 outside of training."""
+        """The current epsilon: 0 outside of training."""
         if not self.training:
             return 0.0
         return annealed(self._progress) if self.epsilon == "annealed" else self.epsilon
 
     def own_loss(self, observations: Observations, labels: Labels, lengths: Lengths | None) -> Scalar:
         """The paper's loss at this model's penalty and exploration; outside of training always with the same draws."""
-        generator = None if self.training else torch.Generator(observations.device).manual_seed(0)
-        return self.loss(
-            observations, labels, lengths, penalty=self.penalty, epsilon=self.exploration, generator=generator
-        )
+        draws = None if self.training else torch.Generator(observations.device).manual_seed(0)
+        penalty, epsilon = self.penalty, self.exploration
+        return self.loss(observations, labels, lengths, penalty=penalty, epsilon=epsilon, generator=draws)
 
     def loss(
         self,
@@ -165,9 +156,9 @@ class Earliest(Model):
 
         Mean over series of
         sum_{t<=tau} -log pi_t (R - b_t) + CE(z(tau), y) + penalty * sum_{t<=tau} -log p_t,
-        plus the mean of (R - b_t)^2 over all steps up to tau. Here pi_t is the probability of what was drawn at t (p_t or
-        1 - p_t), p_t = (1 - epsilon) sigmoid(.) + 0.05 epsilon, and b_t is a constant in the first sum. All four terms stay
-        finite however sure the controller is.
+        plus the mean of (R - b_t)^2 over all steps up to tau. Here pi_t is the probability of the draw at t (p_t or 1 - p_t),
+        p_t = (1 - epsilon) sigmoid(.) + 0.05 epsilon, and b_t is a constant in the first sum. All four terms are finite for every
+        finite output of the controller.
 
         Args:
             observations: (batch, time, channels).
@@ -175,11 +166,10 @@ class Earliest(Model):
             lengths: (batch,); what lies beyond is padding.
             penalty: the paper's lambda, at least 0; the larger, the earlier the network halts.
             epsilon: exploration in 0..1; `own_loss` lowers it in the course of training.
-            generator: where the draws come from; by default torch's own.
+            generator: random generator of the draws; by default torch's own.
         """
-        penalty = as_number(
-            penalty, name="penalty", low=0.0, remedy="Below zero the network would be paid for waiting."
-        )
+        remedy = "Below zero the network would be paid for waiting."
+        penalty = as_number(penalty, name="penalty", low=0.0, remedy=remedy)
         states, ends = self._read(observations, lengths)
         refuse_empty(states, name="observations")
         logits, inputs = self.classifier(states), _with_times(states)
@@ -201,14 +191,13 @@ class Earliest(Model):
         *,
         generator: torch.Generator | None = None,
     ) -> Decisions:
-        """The paper's way to decide: halt when a draw from p_t says so, or by force at the end of the series."""
+        """The paper's decisions: halt at random with probability p_t, or by force at the end of the series."""
         with torch.no_grad():
             states, ends = self._read(observations, lengths)
             drawn, times = draw_halts(self.controller(_with_times(states)).sigmoid()[..., 0], ends, generator)
-            at = torch.arange(len(times), device=times.device), times - 1
+            index = torch.arange(len(times), device=times.device), times - 1
             scores = tandem_scores(self.classifier(states)[:, None], log_prior=self.log_prior)
-            labels = scores[at].argmax(dim=1)
-        return Decisions(labels.cpu().numpy(), times.cpu().numpy(), drawn[at].cpu().numpy())
+        return Decisions(scores[index].argmax(dim=1).cpu().numpy(), times.cpu().numpy(), drawn[index].cpu().numpy())
 
     def _read(
         self, observations: Observations, lengths: ArrayLike | None
@@ -222,13 +211,9 @@ class Earliest(Model):
 
 
 def annealed(share: float) -> float:
-    """Exploration when a share of the training is done: epsilon = (e^{-4 share} - e^{-4}) / (1 - e^{-4}).
+    """Exploration after a share of the training: epsilon = (e^{-4 share} - e^{-4}) / (1 - e^{-4}), from 1 to 0.
 
-    The published runs let it fall exponentially from 1 to 0, and name no rate. A plain e^{-4 share} would keep 2% at the end;
-    this one is shifted and scaled, so that it is exactly 1 at the first step and exactly 0 at the last one.
-
-    Args:
-        share: of the training, in 0..1.
+    The published runs let it fall exponentially from 1 to 0, and name no rate.
 
     >>> [round(annealed(share), 3) for share in (0.0, 0.25, 0.5, 1.0)]
     [1.0, 0.356, 0.119, 0.0]
@@ -250,15 +235,17 @@ def log_policy(controls: Statistic, *, epsilon: float) -> tuple[Statistic, Stati
     return halt, torch.logaddexp(mixed[0] + functional.logsigmoid(-controls), mixed[2])
 
 
-def draw_halts(halting: Statistic, lengths: Lengths, generator: torch.Generator | None) -> Halts:
-    """Draw at every time whether to halt; the first draw that says so stops a series, or else its end does."""
+def draw_halts(
+    halting: Statistic, lengths: Lengths, generator: torch.Generator | None
+) -> tuple[Bool[Tensor, "batch time"], Lengths]:
+    """Random draws whether to halt, for every time; and the time of the first one that halts, at most the length."""
     drawn = torch.bernoulli(halting.detach(), generator=generator).bool()
-    never = torch.full_like(drawn[:, :1], True)
-    first = torch.cat([drawn, never], dim=1).int().argmax(dim=1) + 1
-    return Halts(drawn, torch.minimum(first, lengths))
+    after = torch.full_like(drawn[:, :1], True)
+    first = torch.cat([drawn, after], dim=1).int().argmax(dim=1) + 1
+    return drawn, torch.minimum(first, lengths)
 
 
 def _with_times(states: Float[Tensor, "batch time hidden"]) -> Float[Tensor, "batch time inputs"]:
-    """[h(t), t], cut off from the network that made h."""
+    """[h(t), t], without a gradient into h."""
     times = torch.arange(1.0, states.shape[1] + 1, device=states.device, dtype=states.dtype)
     return torch.cat([states.detach(), times.expand(len(states), -1)[..., None]], dim=2)

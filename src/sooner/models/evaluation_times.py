@@ -37,22 +37,22 @@ def spaced_times(evaluation_times: int | tuple[int, ...], *, longest: int) -> Se
     return evaluation_times
 
 
-def carried_over(
-    held: StepScores, fresh: Float[Tensor, "batch present"], present: Int[np.ndarray, " present"]
+def updated_present(
+    scores: StepScores, fresh: Float[Tensor, "batch present"], present: Int[np.ndarray, " present"]
 ) -> Tensor:
-    """`replaced` for a classifier that knows only the present classes."""
-    wide = held.new_full(held.shape, -torch.inf)
+    """`updated` for fresh scores of the present classes only, given by their indices."""
+    wide = scores.new_full(scores.shape, -torch.inf)
     wide[:, present] = fresh
-    named = torch.zeros(held.shape[1], dtype=torch.bool, device=held.device)
-    named[present] = True
-    return replaced(held, wide, named)
+    mask = torch.zeros(scores.shape[1], dtype=torch.bool, device=scores.device)
+    mask[present] = True
+    return updated(scores, wide, mask)
 
 
-def replaced(held: StepScores, fresh: StepScores, present: Bool[Tensor, "*batch classes"]) -> StepScores:
+def updated(scores: StepScores, fresh: StepScores, present: Bool[Tensor, "*batch classes"]) -> StepScores:
     """The new scores of series at an evaluation time, given their previous ones; `fresh` is -inf for absent classes.
 
     Present classes get their fresh scores. An absent class keeps its log-odds against the present classes together (each
     with the same weight), because the classifier has no evidence for or against it.
     """
-    before = held.masked_fill(~present, -torch.inf).logsumexp(dim=1, keepdim=True)
-    return torch.where(present, fresh, held - before + fresh.logsumexp(dim=1, keepdim=True))
+    before = scores.masked_fill(~present, -torch.inf).logsumexp(dim=1, keepdim=True)
+    return torch.where(present, fresh, scores - before + fresh.logsumexp(dim=1, keepdim=True))

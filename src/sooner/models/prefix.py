@@ -14,20 +14,19 @@ a, b_k   the calibration at c: a slope (one over the temperature) and a bias for
 scikit-learn is imported only where it is used, because it is slow to import.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.inputs import as_labels, as_lengths, as_tensor, as_whole, refuse_empty, running, without_padding
 from sooner.models.base import LiveStep, Model
 from sooner.models.calibration import Calibration, Evidence, IntVector, LogPrior, calibrate, deal, log_softmax
-from sooner.models.evaluation_times import as_evaluation_times, carried_over, spaced_times
+from sooner.models.evaluation_times import as_evaluation_times, spaced_times, updated_present
 from sooner.types import ArrayLike, IntArray, Lengths, LiveState, Observations, StepScores, Windows
 
 LOWEST = 1e-12
@@ -49,11 +48,8 @@ class Classifier(Protocol):
 
 
 def logistic_regression() -> Classifier:
-    """The default: logistic regression on standardised values. The scale of each value comes from training series only.
-
-    Its ridge is ten times scikit-learn's: on noisy series that is better, on clean ones a little worse, and the
-    confidence that it takes away is given back by the calibration.
-    """
+    """The default: logistic regression on values that are standardised by the training series."""
+    # The ridge is ten times scikit-learn's: better on noisy series, a little worse on clean ones; calibration corrects it.
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -62,17 +58,11 @@ def logistic_regression() -> Classifier:
     return classifier
 
 
-def flat(prefixes: Observations) -> Float[np.ndarray, "rows values"]:
-    """(rows, time * channels), as scikit-learn reads it."""
-    return prefixes.flatten(1).double().numpy()
-
-
-def channels_first(prefixes: Float[Tensor, "rows time channels"]) -> Float[np.ndarray, "rows channels time"]:
-    """(rows, channels, time), as aeon reads it."""
-    return np.ascontiguousarray(prefixes.transpose(1, 2).double().numpy())
-
-
-LAYOUTS = {"flat": flat, "aeon": channels_first}
+LAYOUTS: dict[str, Callable[[Tensor], Any]] = {
+    "flat": lambda prefixes: prefixes.flatten(1).double().numpy(),
+    "aeon": lambda prefixes: np.ascontiguousarray(prefixes.transpose(1, 2).double().numpy()),
+}
+"""The data of a classifier from prefixes (rows, time, channels): (rows, time * channels), or (rows, channels, time)."""
 
 
 @dataclass(frozen=True)
@@ -95,25 +85,23 @@ class PrefixFit:
     calibration: Calibration
     log_prior: LogPrior
 
-    def update(self, held: StepScores, data: Any) -> StepScores:
+    def update(self, scores: StepScores, data: Any) -> StepScores:
         """The new scores of series at this evaluation time, given their previous ones."""
         probabilities = _probabilities(self.classifier, data, self.present)
         evidence = self.calibration(_log(probabilities, floor=self.floor) - self.log_prior)
-        fresh = torch.as_tensor(log_softmax(evidence + self.log_prior) - self.log_prior).to(held)
-        return carried_over(held, fresh, self.present)
+        fresh = torch.as_tensor(log_softmax(evidence + self.log_prior) - self.log_prior).to(scores)
+        return updated_present(scores, fresh, self.present)
 
 
 class PrefixScorer(Model):
     """Scores from any probabilistic classifier, with one fitted clone per evaluation time.
 
     s_k(t) = a (log q_k - log pi_k) + b_k at the last evaluation time c <= t: a calibrated log posterior without its log prior, so
-    that scores are log-likelihoods up to a shared term and the sequential test applies. They are zero (no evidence) before
-    the first evaluation time and constant after the last one. The prior is that of the series of length at least c: the length of
-    a series is not used as evidence.
+    a log-likelihood up to a shared term. Scores are zero (no evidence) before the first evaluation time and constant after the
+    last one. The prior is that of the series of length at least c: the length of a series is not used as evidence.
 
-    The calibration is fitted to out-of-fold probabilities. Each series of a class with two or more members is held out once; the
-    only series of a class is never held out, so its class keeps the bias 0. If fewer than two classes have two members, there is
-    no calibration.
+    The calibration is fitted to out-of-fold probabilities. The only series of a class is never held out, so its class keeps the
+    bias 0; if fewer than two classes have two series, there is no calibration.
 
     A class without a series that reaches an evaluation time keeps its log-odds against the other classes together. If fewer
     than two classes have such a series, the evaluation time is left out.
@@ -160,9 +148,8 @@ class PrefixScorer(Model):
     def fitted(self) -> tuple[PrefixFit, ...]:
         """The fitted classifiers, in the order of their evaluation times."""
         if not self._fitted:
-            raise InvalidArgument(
-                "model", "fitted", "a PrefixScorer without fits", "Call fit(observations, labels) first."
-            )
+            remedy = "Call fit(observations, labels) first."
+            raise InvalidArgument("model", "fitted", "a PrefixScorer without fits", remedy)
         return self._fitted
 
     def fit(
@@ -195,10 +182,11 @@ class PrefixScorer(Model):
                 data = LAYOUTS[self.layout](series[long, :time])
                 fitted.append(_fit(self.classifier, time, data, targets[long], folds=folds, seed=seed))
         if not fitted:
-            remedy = "Choose earlier times: only one class has series that long."
-            raise InvalidArgument(
-                "evaluation_times", "times that series of two classes reach", self.evaluation_times, remedy
+            expected, remedy = (
+                "times that series of two classes reach",
+                "Choose earlier times: only one class has series that long.",
             )
+            raise InvalidArgument("evaluation_times", expected, self.evaluation_times, remedy)
         self._fitted = tuple(fitted)
         return self
 
@@ -206,45 +194,44 @@ class PrefixScorer(Model):
         """Logits of shape (batch, 1, time, classes); they are the scores."""
         fitted = self.fitted
         series, ends = self._checked(observations, lengths)
-        held = series.new_zeros(len(series), self.classes)
-        logits = held[:, None].repeat(1, series.shape[1], 1)
+        scores = series.new_zeros(len(series), self.classes)
+        logits = scores[:, None].repeat(1, series.shape[1], 1)
         for fit in fitted:
-            held = self._update(fit, held, series, (ends >= fit.time).nonzero()[:, 0])
-            logits[:, fit.time - 1 :] = held[:, None]
+            scores = self._updated(fit, scores, series, (ends >= fit.time).nonzero()[:, 0])
+            logits[:, fit.time - 1 :] = scores[:, None]
         return Windows(logits[:, None].to(observations.device))
 
     def init(self, streams: int) -> LiveState:
         """The observations up to the last evaluation time, their number, and the current scores."""
-        last = self.fitted[-1].time
-        buffer = torch.zeros(streams, last, *self.features)
+        buffer = torch.zeros(streams, self.fitted[-1].time, *self.features)
         return buffer, torch.zeros(streams, dtype=torch.int64), torch.zeros(streams, self.classes)
 
     def step(self, state: LiveState, observation: ArrayLike) -> LiveStep:
         """Store the observation, and classify the series that are at an evaluation time."""
         observation = self.admit_step(state, observation)
         newest, _ = self._checked(observation[:, None], None)
-        buffer, counts, held = state
-        room = (counts < buffer.shape[1]).nonzero()[:, 0]
-        buffer = buffer.index_put((room, counts[room]), newest[room, 0])
+        buffer, counts, scores = state
+        rows = (counts < buffer.shape[1]).nonzero()[:, 0]
+        buffer = buffer.index_put((rows, counts[rows]), newest[rows, 0])
         counts = counts + 1
         for fit in self.fitted:
-            held = self._update(fit, held, buffer, (counts == fit.time).nonzero()[:, 0])
-        return LiveStep((buffer, counts, held), held)
+            scores = self._updated(fit, scores, buffer, (counts == fit.time).nonzero()[:, 0])
+        return LiveStep((buffer, counts, scores), scores)
 
     @classmethod
     def examples(cls) -> Iterator["PrefixScorer"]:
-        """Many evaluation times; few, with a class that has no series at the last one."""
+        """One with many evaluation times; one with a class that has no series at the last of few."""
         generator = torch.Generator().manual_seed(0)
         labels = torch.arange(24) % 3
         observations = torch.randn(24, 8, 2, generator=generator) + labels[:, None, None]
         yield cls((2,), 3).fit(observations, labels)
         yield cls((2,), 3, evaluation_times=[2, 3, 7]).fit(observations, labels, torch.where(labels == 1, 4, 8))
 
-    def _update(self, fit: PrefixFit, held: StepScores, series: Tensor, rows: Tensor) -> StepScores:
+    def _updated(self, fit: PrefixFit, scores: StepScores, series: Tensor, rows: Tensor) -> StepScores:
         if len(rows) == 0:
-            return held
+            return scores
         data = LAYOUTS[self.layout](series[rows, : fit.time])
-        return held.index_put((rows,), fit.update(held[rows], data))
+        return scores.index_put((rows,), fit.update(scores[rows], data))
 
     def _checked(self, observations: Tensor, lengths: ArrayLike | None) -> tuple[Observations, Lengths]:
         """Observations in torch's default precision with zeros as padding, and their lengths; both on the CPU."""

@@ -266,7 +266,7 @@ def _seed_result(trial: Trial, times: list[float], work: Path) -> SeedResult:
 def _sampled(seed: int, halting: FloatArray, predictions: IntArray, labels: IntArray, classes: int) -> Sampled:
     ends = torch.full((len(halting),), halting.shape[1])
     probabilities = torch.from_numpy(halting).float()  # the precision of the model
-    times = draw_halts(probabilities, ends, torch.Generator().manual_seed(seed)).times.numpy()
+    times = draw_halts(probabilities, ends, torch.Generator().manual_seed(seed))[1].numpy()
     return Sampled(seed, round(float(times.mean()), 4), *_errors_at(times - 1, predictions, labels, classes))
 
 

@@ -10,9 +10,9 @@ b        a threshold, a quantile of the kernel's output on the training series
 n(t)     number of times up to t at which the output exceeded b; n(t) / t is the feature
 ======== ====================================================================================================
 
-The kernels are those of Dempster, Schmidt and Webb, "MiniRocket" (2021), in a causal form: theirs read both directions, and their
-features are recomputed for every prefix; these are updated. Further features of each channel are the mean, standard deviation,
-minimum, maximum, mean step and newest value.
+The kernels are those of Dempster, Schmidt and Webb, "MiniRocket" (2021), in a causal form, so that features are updated, not
+recomputed for every prefix. Further features of each channel are the mean, standard deviation, minimum, maximum, mean step and
+newest value.
 
 Observations are first rounded to a grid of integers. So all sums are exact in any order, a live series has exactly the counts
 of the same series in a batch, and thresholds lie halfway between integers.
@@ -43,7 +43,7 @@ Flat = Float[Tensor, "rows time channels"]
 
 
 class _Live(NamedTuple):
-    """The newest observations on the grid (oldest first), the counts, sums, squares, steps, extremes, and the age."""
+    """The newest observations on the grid (oldest first), counts, sums (of values, squares and steps), extremes, and age."""
 
     newest: Tensor
     counts: Tensor
@@ -66,18 +66,18 @@ class RunningFeatures(nn.Module):
     limits: Tensor
     kernels: Tensor
     tap_indices: Tensor
-    woven: Tensor
+    filters: Tensor
 
     def __init__(self, channels: int, dilations: Sequence[int], *, thresholds: int = 4) -> None:
         super().__init__()
         self.channels, self.dilations = channels, tuple(dilations)
-        triples = [[2.0 if tap in chosen else -1.0 for tap in range(TAPS)] for chosen in combinations(range(TAPS), 3)]
-        self.register_buffer("kernels", torch.tensor(triples), persistent=False)
+        kernels = [[2.0 if tap in triple else -1.0 for tap in range(TAPS)] for triple in combinations(range(TAPS), 3)]
+        self.register_buffer("kernels", torch.tensor(kernels), persistent=False)
         self.register_buffer("mixes", torch.zeros(len(self.dilations), KERNELS, channels))
         self.register_buffer("limits", torch.zeros(len(self.dilations), KERNELS, thresholds))
         back = torch.arange(TAPS - 1, -1, -1)
         self.register_buffer("tap_indices", self.reach - torch.tensor(self.dilations)[:, None] * back, persistent=False)
-        self.register_buffer("woven", self._weave(), persistent=False)
+        self.register_buffer("filters", self._filters(), persistent=False)
 
     @property
     def counted(self) -> int:
@@ -102,7 +102,7 @@ class RunningFeatures(nn.Module):
             # The number of channels is log-uniform, so that single channels are frequent.
             size = int(2 ** random.uniform(0, np.log2(most + 1)))
             mix[torch.as_tensor(random.choice(self.channels, size, replace=False))] = 1.0
-        self.woven = self._weave()
+        self.filters = self._filters()
         rows, times = np.nonzero(np.arange(series.shape[1]) < lengths.cpu().numpy()[:, None])
         chosen = random.choice(len(rows), min(len(rows), _SAMPLE), replace=False)
         values = torch.cat([self._at(series, rows[chunk], times[chunk]) for chunk in np.array_split(chosen, 8)])
@@ -118,15 +118,15 @@ class RunningFeatures(nn.Module):
 
         `watch` is called with the number of finished series and their total number.
         """
-        found: list[Tensor] = []
+        features: list[Tensor] = []
         for chunk in series.split(self.rows_at_once(series.shape[1])):
-            found.append(torch.stack(list(self.along(chunk, times)), dim=1))
+            features.append(torch.stack(list(self.along(chunk, times)), dim=1))
             if watch is not None:
-                watch(sum(map(len, found)), len(series))
-        return torch.cat(found)
+                watch(sum(map(len, features)), len(series))
+        return torch.cat(features)
 
     def rows_at_once(self, time: int) -> int:
-        """Number of series of length `time` that are convolved at once, so that memory is bounded."""
+        """Number of series of length `time` that fit into memory at once."""
         return max(1, _CHUNK // (time * len(self.dilations) * KERNELS))
 
     def init(self, streams: int) -> LiveState:
@@ -146,11 +146,9 @@ class RunningFeatures(nn.Module):
         live, x = _Live(*state), _on_grid(observation)
         window = torch.cat([live.newest, x[:, None]], dim=1)
         taps = window.index_select(1, self.tap_indices.flatten()).view(x.shape[0], len(self.dilations), -1)
-        given = torch.bmm(taps.transpose(0, 1), self.woven).transpose(0, 1)
-        exceeded = given[..., None] > self.limits
+        exceeded = torch.bmm(taps.transpose(0, 1), self.filters).transpose(0, 1)[..., None] > self.limits
         value = x.double()
-        # The first observation has no step before it.
-        change = (value - window[:, -2]).abs() * (live.age > 0)[:, None]
+        change = (value - window[:, -2]).abs() * (live.age > 0)[:, None]  # the first observation has no step before it
         sums = live.sums + torch.stack([value, value * value, change], dim=1)
         highest, lowest = torch.maximum(live.highest, x), torch.minimum(live.lowest, x)
         return _Live(window[:, 1:], live.counts + exceeded.flatten(1), sums, highest, lowest, live.age + 1)
@@ -163,14 +161,14 @@ class RunningFeatures(nn.Module):
     def along(self, series: Flat, times: Sequence[int]) -> Iterator[Features]:
         """The features of a chunk of series at ascending times, one time after the other."""
         grid = _on_grid(series)
-        moves = torch.cat([torch.zeros_like(grid[:, :1]), (grid[:, 1:] - grid[:, :-1]).abs()], dim=1).double()
-        sums = torch.stack([grid.double(), grid.double() ** 2, moves], dim=2).cumsum(dim=1)
+        steps = torch.cat([torch.zeros_like(grid[:, :1]), (grid[:, 1:] - grid[:, :-1]).abs()], dim=1).double()
+        sums = torch.stack([grid.double(), grid.double() ** 2, steps], dim=2).cumsum(dim=1)
         highest, lowest = grid.cummax(dim=1).values, grid.cummin(dim=1).values
         counts = torch.zeros(len(series), self.counted, dtype=torch.int32)
-        given = self._convolved(grid)
+        outputs = self._convolved(grid)
         for start, stop in pairwise([0, *times]):
-            for now in given[start:stop]:
-                counts += (now[..., None] > self.limits).flatten(1)
+            for output in outputs[start:stop]:
+                counts += (output[..., None] > self.limits).flatten(1)
             last, age = stop - 1, torch.full((1, 1), stop)
             yield _joined(counts, sums[:, last], highest[:, last], lowest[:, last], grid[:, last], age)
 
@@ -189,16 +187,16 @@ class RunningFeatures(nn.Module):
         """Every kernel at some times of some series."""
         padded = nn.functional.pad(_on_grid(series), (0, 0, self.reach, 0))
         taps = torch.as_tensor(times)[:, None, None] + self.tap_indices
-        seen = padded[torch.as_tensor(rows)[:, None, None], taps]
-        return torch.bmm(seen.flatten(2).transpose(0, 1), self.woven).transpose(0, 1)
+        inputs = padded[torch.as_tensor(rows)[:, None, None], taps]
+        return torch.bmm(inputs.flatten(2).transpose(0, 1), self.filters).transpose(0, 1)
 
-    def _weave(self) -> Float[Tensor, "dilations inputs kernels"]:
-        """Kernels and channel mixes as one matrix per dilation, over the nine taps of all channels."""
+    def _filters(self) -> Float[Tensor, "dilations inputs kernels"]:
+        """One matrix for each dilation, over the nine taps of all channels."""
         return torch.einsum("kj,dkc->djck", self.kernels, self.mixes).flatten(1, 2).contiguous()
 
     def _load_from_state_dict(self, *arguments: Any) -> None:
         super()._load_from_state_dict(*arguments)
-        self.woven = self._weave()
+        self.filters = self._filters()
 
 
 def dilations_for(longest: int) -> tuple[int, ...]:

@@ -6,14 +6,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from sooner.errors import InvalidArgument
-from sooner.inputs import as_labels, as_lengths, as_tensor, as_weights, as_whole, refuse_empty
+from sooner.inputs import as_groups, as_labels, as_lengths, as_tensor, as_weights, as_whole, refuse_empty
 from sooner.models.base import LiveStep, Model
-from sooner.models.evaluation_times import as_evaluation_times, carried_over, replaced, spaced_times
-from sooner.models.rocket.features import STATISTICS, RunningFeatures, dilations_for
+from sooner.models.evaluation_times import as_evaluation_times, spaced_times, updated, updated_present
+from sooner.models.rocket.features import STATISTICS, Features, RunningFeatures, dilations_for
 from sooner.models.rocket.ridge import fit_linear, known_elsewhere
 from sooner.types import (
     ArrayLike,
@@ -54,9 +54,8 @@ class Rocket(Model):
 
     s_k(t) is the calibrated evidence at the last evaluation time c <= t: a log-likelihood up to a shared term. It is zero before
     the first evaluation time. In a series that continues after the last evaluation time, the last classifier is applied again
-    every `gap` observations, the distance of the last two times. Counts, means and deviations are relative to the number of
-    observations so far, so they keep their meaning; the calibration remains that of the last evaluation time. The cost per live
-    observation is constant, and the state has a fixed size. All fitted values are in `state_dict`.
+    every `gap` observations: its features are relative to the number of observations so far. The cost per live observation is
+    constant, and the state has a fixed size. All fitted values are in `state_dict`.
 
     Args:
         features: the shape of one observation.
@@ -123,7 +122,7 @@ class Rocket(Model):
             lengths: (batch,); everything beyond is padding.
             classes: K; by default the number of classes in the labels.
             weights: (batch,), the weight of each series; by default all equal.
-            groups: (batch,), integers: series of one group are left out together; by default each series alone.
+            groups: (batch,), group IDs: series of one group are left out together; by default each series alone.
             evaluation_times: times from 1, or their number; these are evenly spaced up to the longest series.
             thresholds: number of thresholds per kernel and dilation.
             seed: random seed of the choice of channels and thresholds.
@@ -135,24 +134,19 @@ class Rocket(Model):
         known = as_tensor(labels, name="labels")
         k = 1 + int(known.max()) if classes is None else as_whole(classes, name="classes", low=2, remedy="It is K.")
         targets = as_labels(known, series.new_zeros(len(series), k, dtype=torch.float32))
-        asked = as_evaluation_times(evaluation_times)
-        times = _reached(spaced_times(asked, longest=int(ends.max())), targets, ends)
-        model = cls(
-            tuple(series.shape[2:]),
-            k,
-            evaluation_times=times,
-            dilations=dilations_for(int(ends.max())),
-            thresholds=thresholds,
-        )
-        clean, _ = model.admit(series, ends)
-        flat = clean.flatten(2)
+        longest = int(ends.max())
+        times = _reached(spaced_times(as_evaluation_times(evaluation_times), longest=longest), targets, ends)
+        shape, dilations = tuple(series.shape[2:]), dilations_for(longest)
+        model = cls(shape, k, evaluation_times=times, dilations=dilations, thresholds=thresholds)
+        flat = model.admit(series, ends)[0].flatten(2)
         model.running.fit(flat, ends, seed=seed)
-        owners = np.arange(len(series)) if groups is None else _as_groups(groups, len(series))
-        if groups is not None and not known_elsewhere(targets.cpu().numpy(), owners).any():
+        indices = np.arange(len(series)) if groups is None else as_groups(groups, len(series))
+        if groups is not None and not known_elsewhere(targets.cpu().numpy(), indices).any():
             remedy = "Leaving a group out must not remove a class: give at least one class in two groups."
             raise InvalidArgument("groups", "with a class that is in two of them", "each class in one", remedy)
         counts = np.ones(len(series)) if weights is None else as_weights(weights, len(series), name="weights")
-        return Fitted(model.eval(), *model._fit_times(flat, targets, ends, counts, owners, watch))
+        watch = watch or (lambda *_: None)
+        return Fitted(model.eval(), *model._fit_times(flat, targets, ends, counts, indices, watch))
 
     def _fit_times(
         self,
@@ -161,23 +155,19 @@ class Rocket(Model):
         lengths: Lengths,
         weights: FloatArray,
         groups: IntArray,
-        watch: ProgressCallback | None,
+        watch: ProgressCallback,
     ) -> tuple[Scores, Scores]:
-        tell = watch or (lambda *_: None)
-        found = (
-            self.running.at(flat, self.evaluation_times, lambda *done: tell("convolving series", *done))
-            .double()
-            .numpy()
-        )
+        """Fit the classifier of each evaluation time; the leave-one-out scores, and those with cross-fitted calibration."""
+        features = self.running.at(flat, self.evaluation_times, lambda *done: watch("convolving series", *done))
+        values = features.double().numpy()
         blocks = (self.running.counted, STATISTICS * self.running.channels)
-        none = torch.zeros(len(flat), self.classes)
-        left_out, cross_fitted = none[:, None].repeat(1, flat.shape[1], 1), none[:, None].repeat(1, flat.shape[1], 1)
+        left_out, cross_fitted = torch.zeros(2, len(flat), flat.shape[1], self.classes)
         for index, time in enumerate(self.evaluation_times):
             rows = ((lengths >= time).cpu().numpy() & (weights > 0)).nonzero()[0]
             present, column = np.unique(labels.cpu().numpy()[rows], return_inverse=True)
             weight = weights[rows] / weights[rows].mean()
             linear = fit_linear(
-                found[rows, index], column, classes=len(present), blocks=blocks, weights=weight, groups=groups[rows]
+                values[rows, index], column, classes=len(present), blocks=blocks, weights=weight, groups=groups[rows]
             )
             self.centres[index] = torch.as_tensor(linear.centre)
             self.weights[index][:, present] = torch.as_tensor(linear.weights).float()
@@ -185,41 +175,40 @@ class Rocket(Model):
             self.present[index, present] = True
             for scores, outputs in ((left_out, linear.left_out), (cross_fitted, linear.cross_fitted)):
                 fresh = torch.as_tensor(outputs).float().log_softmax(dim=1)
-                scores[rows, time - 1 :] = carried_over(scores[rows, time - 1], fresh, present)[:, None]
-            tell("fitting evaluation times", index + 1, len(self.evaluation_times))
+                scores[rows, time - 1 :] = updated_present(scores[rows, time - 1], fresh, present)[:, None]
+            watch("fitting evaluation times", index + 1, len(self.evaluation_times))
         return left_out, cross_fitted
 
     def forward(self, observations: Observations, lengths: Lengths | None = None) -> Windows:
         """Logits of shape (batch, 1, time, classes); they are the scores."""
         observations, lengths = self.admit(observations, lengths)
-        time = observations.shape[1]
-        times = [each for each in self.evaluation_times if each <= time]
-        held = torch.zeros(len(observations), self.classes, device=observations.device)
-        logits = held[:, None].repeat(1, time, 1)
         flat = observations.flatten(2)
+        length = flat.shape[1]
+        scores = torch.zeros(len(flat), self.classes, device=flat.device)
+        logits = scores[:, None].repeat(1, length, 1)
+        times = [time for time in self.evaluation_times if time <= length]
         if times:
-            found = self.running.at(flat[:, : times[-1]], times)
-            for index, evaluated in enumerate(times):
-                held = self._classified(index, held, found[:, index])
-                logits[:, evaluated - 1 :] = held[:, None]
-        self._read_on(flat, held, logits)
+            features = self.running.at(flat[:, : times[-1]], times)
+            for index, time in enumerate(times):
+                scores = self._classified(index, scores, features[:, index])
+                logits[:, time - 1 :] = scores[:, None]
+        self._classify_further(flat, scores, logits)
         return Windows(logits[:, None])
 
-    def _read_on(self, flat: Tensor, held: StepScores, logits: Scores) -> None:
-        """Write the scores of the last classifier after its evaluation time; one time after the other, as there may be many."""
-        further = range(self.evaluation_times[-1] + self.gap, flat.shape[1] + 1, self.gap)
-        if not further:
+    def _classify_further(self, flat: Tensor, scores: StepScores, logits: Scores) -> None:
+        """Write the scores of the last classifier after its evaluation time; the features of each time are freed at once."""
+        times = range(self.evaluation_times[-1] + self.gap, flat.shape[1] + 1, self.gap)
+        if not times:
             return
         rows = self.running.rows_at_once(flat.shape[1])
-        for part, before, out in zip(flat.split(rows), held.split(rows), logits.split(rows), strict=True):
-            said = before
-            for time, found in zip(further, self.running.along(part, further), strict=True):
-                said = self._classified(-1, said, found)
-                out[:, time - 1 : time - 1 + self.gap] = said[:, None]
+        for chunk, current, out in zip(flat.split(rows), scores.split(rows), logits.split(rows), strict=True):
+            for time, features in zip(times, self.running.along(chunk, times), strict=True):
+                current = self._classified(-1, current, features)
+                out[:, time - 1 : time - 1 + self.gap] = current[:, None]
 
     @property
     def gap(self) -> int:
-        """The distance of the last two evaluation times; also the interval of classification after the last one."""
+        """The distance of the last two evaluation times, and of the classifications after the last one."""
         return self.evaluation_times[-1] - (self.evaluation_times[-2] if len(self.evaluation_times) > 1 else 0)
 
     def init(self, streams: int) -> LiveState:
@@ -228,57 +217,55 @@ class Rocket(Model):
 
     @torch.no_grad()
     def step(self, state: LiveState, observation: ArrayLike) -> LiveStep:
-        """Add the observation to the counts, and classify the series that are at an evaluation time or `gap` after the last."""
+        """Count the observation, and classify the series that are at an evaluation time or a multiple of `gap` later."""
         x = self.admit_step(state, observation).flatten(1)
-        counted, held = self.running.step(state[:-1], x), state[-1]
-        age = counted[-1]
+        counts, scores = self.running.step(state[:-1], x), state[-1]
+        age = counts[-1]
         if torch.compiler.is_compiling():
-            held = self._classified_each(age, held, self.running.of(counted))
-            return LiveStep((*counted, held), held)
+            scores = self._classified_by_row(age, scores, self.running.of(counts))
+            return LiveStep((*counts, scores), scores)
         due = self._due(age)
         for time in self._time_set.intersection(due.tolist()):
             rows = (due == time).nonzero()[:, 0]
             index = self.evaluation_times.index(time)
             if len(rows) == len(age):  # all at the same evaluation time, as a single series is
-                held = self._classified(index, held, self.running.of(counted))
+                scores = self._classified(index, scores, self.running.of(counts))
                 break
-            found = self.running.of(tuple(part[rows] for part in counted))
-            held = held.index_put((rows,), self._classified(index, held[rows], found))
-        return LiveStep((*counted, held), held)
+            features = self.running.of(tuple(tensor[rows] for tensor in counts))
+            scores = scores.index_put((rows,), self._classified(index, scores[rows], features))
+        return LiveStep((*counts, scores), scores)
 
     @classmethod
     def examples(cls) -> Iterator["Rocket"]:
-        """Every time an evaluation time; few, with a class that has no series at the last one."""
+        """One with an evaluation time at each time; one with a class that has no series at the last of few."""
         generator = torch.Generator().manual_seed(0)
         labels = torch.arange(24) % 4
         observations = torch.randn(24, 8, 3, generator=generator) + labels[:, None, None]
+        lengths = torch.where(labels == 1, 4, 8)
         yield cls.fit(observations, labels).model
-        yield cls.fit(
-            observations, labels, torch.where(labels == 1, 4, 8), evaluation_times=[2, 3, 7], thresholds=1
-        ).model
+        yield cls.fit(observations, labels, lengths, evaluation_times=[2, 3, 7], thresholds=1).model
 
     def _due(self, age: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
         """The age; or the last evaluation time, for later ages at which its classifier is applied again."""
         last = self.evaluation_times[-1]
         return torch.where((age > last) & ((age - last) % self.gap == 0), last, age)
 
-    def _classified(self, index: int, held: StepScores, found: Float[Tensor, "rows features"]) -> StepScores:
-        said = torch.addmm(self.biases[index], found - self.centres[index], self.weights[index])
+    def _classified(self, index: int, scores: StepScores, features: Features) -> StepScores:
+        """The new scores by the classifier of one evaluation time."""
+        logits = torch.addmm(self.biases[index], features - self.centres[index], self.weights[index])
         present = self.present[index]
         if bool(present.all()):
-            return said.log_softmax(dim=1)
-        return replaced(held, said.masked_fill(~present, -torch.inf).log_softmax(dim=1), present)
+            return logits.log_softmax(dim=1)
+        return updated(scores, logits.masked_fill(~present, -torch.inf).log_softmax(dim=1), present)
 
-    def _classified_each(
-        self, age: Int[Tensor, " rows"], held: StepScores, found: Float[Tensor, "rows features"]
-    ) -> StepScores:
+    def _classified_by_row(self, age: Int[Tensor, " rows"], scores: StepScores, features: Features) -> StepScores:
         """The same for an exported graph, which cannot loop over the ages: the weights are selected for each row."""
         here = self._due(age)[:, None] == torch.tensor(self.evaluation_times)
         index = here.int().argmax(dim=1)
-        said = torch.baddbmm(self.biases[index][:, None], (found - self.centres[index])[:, None], self.weights[index])
-        present = self.present[index]
-        fresh = replaced(held, said[:, 0].masked_fill(~present, -torch.inf).log_softmax(dim=1), present)
-        return torch.where(here.any(dim=1, keepdim=True), fresh, held)
+        x, present = (features - self.centres[index])[:, None], self.present[index]
+        logits = torch.baddbmm(self.biases[index][:, None], x, self.weights[index])[:, 0]
+        fresh = updated(scores, logits.masked_fill(~present, -torch.inf).log_softmax(dim=1), present)
+        return torch.where(here.any(dim=1, keepdim=True), fresh, scores)
 
 
 def _reached(times: Sequence[int], labels: Labels, lengths: Lengths) -> list[int]:
@@ -288,11 +275,3 @@ def _reached(times: Sequence[int], labels: Labels, lengths: Lengths) -> list[int
         remedy = "Choose earlier times: only one class has series that long."
         raise InvalidArgument("evaluation_times", "times that series of two classes reach", list(times), remedy)
     return reached
-
-
-def _as_groups(groups: ArrayLike, series: int) -> IntArray:
-    array = as_tensor(groups, name="groups").cpu().numpy()
-    if array.shape != (series,) or array.dtype.kind not in "iu":
-        got = f"shape {array.shape}, dtype {array.dtype}"
-        raise InvalidArgument("groups", f"{series} whole numbers", got, "Number the groups.")
-    return array.astype(np.int64)

@@ -15,6 +15,7 @@ whole group G out changes its residuals from r_G to (1 - H_GG)^-1 r_G.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -78,38 +79,36 @@ def fit_linear(
     members = np.bincount(labels, weights=weights, minlength=classes)
     log_prior = np.log(members / members.sum())
     several = known_elsewhere(labels, groups)
-    best: tuple[float, _Fit, Calibration] | None = None
+    fits: list[tuple[float, _Fit, Calibration]] = []
     for fit in _ridges((features - centre) * scale, targets - mean, weights, groups):
-        said = fit.left_out + mean
-        calibration = calibrate(said[several], labels[several], log_prior, weights=weights[several])
-        loss = _log_loss(calibration(said[several]) + log_prior, labels[several], weights[several])
-        if best is None or loss < best[0]:
-            best = loss, fit, calibration
-    assert best is not None
-    _, fit, (slope, shift) = best
-    bias = slope * mean + shift
+        outputs = (fit.left_out + mean)[several]
+        calibration = calibrate(outputs, labels[several], log_prior, weights=weights[several])
+        fits.append((_log_loss(calibration(outputs) + log_prior, labels[several], weights[several]), fit, calibration))
+    _, fit, calibration = min(fits, key=itemgetter(0))
+    slope, bias = calibration.slope, calibration.slope * mean + calibration.bias
     left_out = slope * fit.left_out + bias
-    cross_fitted = _cross_fitted(fit.left_out + mean, labels, log_prior, weights, groups, best[2])
+    cross_fitted = _cross_fitted(fit.left_out + mean, labels, log_prior, weights, groups, calibration)
     return Linear(centre, slope * scale[:, None] * fit.coefficients, bias, left_out, cross_fitted)
 
 
 def _cross_fitted(
-    said: Outputs,
+    left_out: Outputs,
     labels: IntVector,
     log_prior: np.ndarray,
     weights: np.ndarray,
     groups: IntVector,
-    all_rows: Calibration,
+    calibration: Calibration,
 ) -> Outputs:
-    """The outputs of each fold, calibrated on the other folds; a group lies in one fold."""
+    """The outputs of each fold, calibrated on the other folds; `calibration` is the fallback. A group lies in one fold."""
     several = known_elsewhere(labels, groups)
     first, member = np.unique(groups, return_index=True, return_inverse=True)[1:]
-    fold = deal(labels[first], folds=CROSS_FITS, seed=0)[member]
-    outputs: Outputs = all_rows(said)
-    for each in range(CROSS_FITS):
-        others, rows = several & (fold != each), fold == each
+    fold_of = deal(labels[first], folds=CROSS_FITS, seed=0)[member]
+    outputs: Outputs = calibration(left_out)
+    for fold in range(CROSS_FITS):
+        rows, others = fold_of == fold, several & (fold_of != fold)
         if rows.any() and len(np.unique(labels[others])) > 1:
-            outputs[rows] = calibrate(said[others], labels[others], log_prior, weights=weights[others])(said[rows])
+            fitted = calibrate(left_out[others], labels[others], log_prior, weights=weights[others])
+            outputs[rows] = fitted(left_out[rows])
     return outputs
 
 
@@ -124,19 +123,19 @@ def _ridges(x: FeatureMatrix, y: Outputs, weights: np.ndarray, groups: IntVector
         squares, right = np.linalg.eigh(x.T @ x)
         keep = squares > _SMALL * squares.max(initial=_SMALL)
         squares, left = squares[keep], x @ right[:, keep] / np.sqrt(squares[keep])
-    turned = left.T @ y
+    rotated = left.T @ y
     # The mean is fitted too: one more direction, which no ridge shrinks.
     mean = root / np.sqrt(weights.sum())
     several = [rows for rows in _members(groups) if len(rows) > 1]
     for ridge in RIDGES:
         shrunk = squares / (squares + ridge)
         leverage = (left**2) @ shrunk + mean[:, 0] ** 2
-        residual = y - left @ (shrunk[:, None] * turned)
+        residual = y - left @ (shrunk[:, None] * rotated)
         left_out = residual / (1 - leverage).clip(min=_SMALL)[:, None]
         for rows in several:
             hat = (left[rows] * shrunk) @ left[rows].T + mean[rows] @ mean[rows].T
             left_out[rows] = np.linalg.lstsq(np.eye(len(rows)) - hat, residual[rows], rcond=_SMALL)[0]
-        yield _Fit(x.T @ (left @ (turned / (squares + ridge)[:, None])), (y - left_out) / root)
+        yield _Fit(x.T @ (left @ (rotated / (squares + ridge)[:, None])), (y - left_out) / root)
 
 
 def _members(groups: IntVector) -> list[IntVector]:
@@ -146,7 +145,7 @@ def _members(groups: IntVector) -> list[IntVector]:
 
 
 def known_elsewhere(labels: IntVector, groups: IntVector) -> np.ndarray:
-    """Which series have a series of the same class in another group, so that their class remains when their group is left out."""
+    """(rows,): True for series whose class is in another group too, so that it remains if their group is left out."""
     _, index, count = np.unique(np.stack([labels, groups]), axis=1, return_inverse=True, return_counts=True)
     known: np.ndarray = np.bincount(labels)[labels] > count[index.ravel()]
     return known
