@@ -16,11 +16,11 @@ class Activation(ABC):
 
     @abstractmethod
     def write(self, x: Tensor, out: Tensor) -> Tensor:
-        """Put the activation of x into `out`, which may be x itself."""
+        """Write the activation of x to `out`, which may be x itself."""
 
     @abstractmethod
     def weigh(self, gradient: Tensor, value: Tensor, out: Tensor) -> Tensor:
-        """Put the gradient times the slope, read off the value, into `out`, which may be the gradient itself."""
+        """Write the gradient times the slope, as a function of the value, to `out`, which may be the gradient itself."""
 
     def __call__(self, x: Tensor) -> Tensor:
         """The activation of x, with a gradient."""
@@ -34,7 +34,7 @@ class Tanh(Activation):
     _minus_one = torch.tensor(-1.0)
 
     def write(self, x: Tensor, out: Tensor) -> Tensor:
-        """tanh x, absolutely exact to one rounding."""
+        """tanh x, with an absolute error of one rounding."""
         sigmoid = torch.mul(x, 2.0, out=out).sigmoid_()
         return torch.add(self._minus_one, sigmoid, alpha=2.0, out=sigmoid)
 
@@ -45,7 +45,7 @@ class Tanh(Activation):
 
 
 class B2BSqrt(Activation):
-    """sign(x) (sqrt(a + |x|) - sqrt(a)): odd and smooth like tanh, but without a ceiling for the scores to saturate at.
+    """sign(x) (sqrt(a + |x|) - sqrt(a)): odd and smooth like tanh, but unbounded, so that scores do not saturate.
 
     Ebihara et al., "Toward Asymptotic Optimality", 2023. Here a = 1, so its slope at 0 is 1/2.
     """

@@ -1,4 +1,4 @@
-"""The window kernel: an LSTM over every window of a batch at once, forward and back, at the speed of its matrix products.
+"""The window kernel: an LSTM over all windows of a batch at once, forward and backward, at the speed of its matrix products.
 
 ========== =============================================================================
 symbol     meaning
@@ -13,11 +13,11 @@ phi        the activation, tanh in the paper
     i = sigma(x_i + h R_i + p_i c)      f = sigma(x_f + h R_f + p_f c)      g = phi(x_g + h R_g)
     c' = f c + i g                      o = sigma(x_o + h R_o + p_o c')     h' = o phi(c')
 
-All windows advance together, P steps in all. Three things make it fast on a CPU. The projection x of an observation is
-computed once, by the caller, with time before the batch: the inputs of all windows at position j are then the slice x[j : j+W],
-without a copy. Windows are done in blocks of rows that stay in the cache from one matrix product to the next, each gate a matrix
-of its own. And what is kept for the way back (gates, cells and their activation) lies in memory that one step leaves to the next:
-fresh pages would cost as much as the mathematics.
+All windows advance together, in P steps. Three things make it fast on a CPU. The projection x of an observation is computed
+once, by the caller, with time before the batch: the inputs of all windows at position j are then the slice x[j : j+W], without a
+copy. Windows are processed in blocks of rows that stay in the cache, with a matrix for each gate. And gates, cells and their
+activation are kept for the backward pass in memory that is reused by the next step: fresh pages would take as long as the
+arithmetic.
 """
 
 from typing import Any, NamedTuple
@@ -32,8 +32,8 @@ from sooner.models.recurrent.activations import Activation
 from sooner.models.recurrent.uncompiled import uncompiled
 
 _BLOCK = 2**19  # entries of a block of gates: 2 MiB in float32
-# Arrays that start at the same offset of a memory page hinder each other when they are read and written side by side: a store
-# looks as if it were to the address of the next load. So no two of them do, which is worth a quarter of the whole step.
+# Arrays that start at the same offset of a memory page slow each other down: a store seems to be to the address of the next load
+# (4K aliasing). Different offsets save a quarter of the whole step.
 _STAGGER = 400  # entries
 
 Projected = Float[Tensor, "4 time batch hidden"]
@@ -85,8 +85,8 @@ def lstm_windows(
         peepholes: p_i, p_f, p_o, or None for a plain LSTM.
         positions: P, at most the number of time steps.
         activation: phi.
-        workspace: where the memory for the way back comes from. One backward pass is allowed: it gives the memory back, and
-            with it the hidden states, which must not be looked at after it.
+        workspace: the memory for the backward pass. One backward pass is allowed: it returns the memory, with the hidden states,
+            which must not be used after it.
     """
     options = _KernelOptions(positions, activation, workspace, keep=torch.is_grad_enabled())
     hidden: Tensor = _LSTMWindows.apply(projected, recurrent, peepholes, options)  # type: ignore[no-untyped-call]
@@ -117,14 +117,14 @@ class _BlockState(NamedTuple):
 
     gates: Tensor
     cell: Tensor
-    shown: Tensor
+    activated: Tensor
     hidden: Tensor
 
 
 class _Memory:
     """The states of all blocks and positions, cut out of one piece of the workspace.
 
-    A block's gates are contiguous, so that every operation runs over plain memory. Without a way back, two positions are enough.
+    The gates of a block are contiguous. Without a backward pass, two positions are enough.
     """
 
     def __init__(self, projected: Tensor, options: _KernelOptions) -> None:
@@ -137,11 +137,11 @@ class _Memory:
         self.piece = options.workspace.take(size, projected) if options.keep else projected.new_empty(size)
         starts = [(3 + array) * entries + array * _STAGGER for array in range(1, arrays)]
         self._gates = self.piece[: 4 * entries].view(self.kept, -1)
-        self._cells, self._shown, *hidden = (self.piece[start : start + entries].view(shape) for start in starts)
+        self._cells, self._activated, *hidden = (self.piece[start : start + entries].view(shape) for start in starts)
         self.hidden = hidden[0] if options.keep else projected.new_empty(options.positions, self.rows, self.size)
 
     def blocks(self) -> list[slice]:
-        """Slices of rows whose gates stay in the cache, all of about the same length: an odd one, to stagger the gates too."""
+        """Slices of rows whose gates stay in the cache, of about the same length, which is odd to stagger the gates too."""
         count = max(1, round(4 * self.rows * self.size / _BLOCK))
         length = -(-self.rows // count) | 1
         return [slice(start, min(start + length, self.rows)) for start in range(0, self.rows, length)]
@@ -149,8 +149,12 @@ class _Memory:
     def states(self, block: slice) -> list[_BlockState]:
         """The states of one block at all positions."""
         gates = self._gates[:, 4 * self.size * block.start : 4 * self.size * block.stop]
-        gates, cells, shown = gates.view(self.kept, 4, -1, self.size), self._cells[:, block], self._shown[:, block]
-        kept = list(zip(gates.unbind(), cells.unbind(), shown.unbind(), strict=True))
+        gates, cells, activated = (
+            gates.view(self.kept, 4, -1, self.size),
+            self._cells[:, block],
+            self._activated[:, block],
+        )
+        kept = list(zip(gates.unbind(), cells.unbind(), activated.unbind(), strict=True))
         hidden = self.hidden[:, block].unbind()
         return [_BlockState(*kept[position % self.kept], hidden=state) for position, state in enumerate(hidden)]
 
@@ -174,11 +178,11 @@ def _advance(
         state.cell.addcmul_(f, before)
     if peepholes is not None:
         o.addcmul_(state.cell, peepholes[2])
-    torch.mul(o.sigmoid_(), activation.write(state.cell, state.shown), out=state.hidden)
+    torch.mul(o.sigmoid_(), activation.write(state.cell, state.activated), out=state.hidden)
 
 
 class _Adjoint:
-    """The way back through one block: gradients of its hidden state, cell, gates and peepholes, and the workspace."""
+    """The backward pass of one block: gradients of its hidden state, cell, gates and peepholes, and the workspace."""
 
     def __init__(self, rows: int, recurrent: Tensor, peepholes: Tensor | None, activation: Activation) -> None:
         self.activation = activation
@@ -187,15 +191,15 @@ class _Adjoint:
         staggered = recurrent.new_zeros(3, rows * size + _STAGGER)[:, : rows * size]
         self.hidden, self.cell, self.work = staggered.unflatten(1, (rows, size)).unbind()
         self.gates = recurrent.new_empty(4, rows, size)
-        self.each_gate, self.each_recurrent = self.gates.unbind(), recurrent.unbind()
+        self.gate_gradients, self.weights = self.gates.unbind(), recurrent.unbind()
         self.peephole_terms = recurrent.new_zeros(3, rows, size).unbind()
 
     def step(self, d_hidden: Tensor, state: _BlockState, before: Tensor | None) -> None:
-        """From the gradient of a position's hidden state, and of what came after, to that of its sums and of `before`."""
-        (i, f, g, o), (di, df, dg, do) = state.gates.unbind(), self.each_gate
+        """From the gradients of a position's hidden state and of later positions to those of its sums and of `before`."""
+        (i, f, g, o), (di, df, dg, do) = state.gates.unbind(), self.gate_gradients
         dh, dc, work = self.hidden.add_(d_hidden), self.cell, self.work
-        _through_sigmoid(torch.mul(dh, state.shown, out=work), o, do)
-        dc.add_(self.activation.weigh(torch.mul(dh, o, out=work), state.shown, work))
+        _through_sigmoid(torch.mul(dh, state.activated, out=work), o, do)
+        dc.add_(self.activation.weigh(torch.mul(dh, o, out=work), state.activated, work))
         if self.peepholes is not None:
             dc.addcmul_(do, self.peepholes[2])
             self.peephole_terms[2].addcmul_(do, state.cell)
@@ -210,8 +214,8 @@ class _Adjoint:
             dc.addcmul_(di, self.peepholes[0]).addcmul_(df, self.peepholes[1])
             self.peephole_terms[0].addcmul_(di, before)
             self.peephole_terms[1].addcmul_(df, before)
-        torch.mm(di, self.each_recurrent[0], out=dh)
-        for gradient, weights in zip(self.each_gate[1:], self.each_recurrent[1:], strict=True):
+        torch.mm(di, self.weights[0], out=dh)
+        for gradient, weights in zip(self.gate_gradients[1:], self.weights[1:], strict=True):
             dh.addmm_(gradient, weights)
 
 
@@ -225,7 +229,7 @@ class _LSTMWindows(torch.autograd.Function):
         ctx: Any, projected: Tensor, recurrent: Tensor, peepholes: Tensor | None, options: _KernelOptions
     ) -> Tensor:
         projected, memory = projected.contiguous(), _Memory(projected, options)
-        each_peephole = None if peepholes is None else peepholes.unbind()
+        peephole_rows = None if peepholes is None else peepholes.unbind()
         for block in memory.blocks():
             before = None
             for position, state in enumerate(memory.states(block)):
@@ -234,12 +238,12 @@ class _LSTMWindows(torch.autograd.Function):
                     state.gates.copy_(given)
                 else:
                     torch.baddbmm(given, before.hidden.expand(4, -1, -1), recurrent, out=state.gates)
-                _advance(state, None if before is None else before.cell, each_peephole, options.activation)
+                _advance(state, None if before is None else before.cell, peephole_rows, options.activation)
                 before = state
         if options.keep:
             ctx.save_for_backward(recurrent, peepholes)
             ctx.memory, ctx.options = memory, options
-        return memory.hidden.detach()  # another object than `ctx.memory` holds: no circle keeps the memory alive
+        return memory.hidden.detach()  # not the tensor in `ctx.memory`: no reference cycle keeps the memory alive
 
     @staticmethod
     @once_differentiable
@@ -248,17 +252,17 @@ class _LSTMWindows(torch.autograd.Function):
         options, memory = ctx.options, ctx.memory
         if memory is None:
             raise SecondBackward
-        ctx.memory = None  # a second pass would read memory that is no longer ours
+        ctx.memory = None  # a second pass would read memory that was returned
         time = memory.rows // memory.batch + options.positions - 1
         d_projected = recurrent.new_zeros(4, time, memory.batch, memory.size)
         d_recurrent, back = torch.zeros_like(recurrent), recurrent.mT.contiguous()
         d_peepholes = None if peepholes is None else torch.zeros_like(peepholes)
         for block in memory.blocks():
             adjoint = _Adjoint(block.stop - block.start, back, peepholes, options.activation)
-            states, d_shown = memory.states(block), d_hidden[:, block].unbind()
+            states, d_states = memory.states(block), d_hidden[:, block].unbind()
             for position in reversed(range(options.positions)):
                 before = states[position - 1] if position else None
-                adjoint.step(d_shown[position], states[position], None if before is None else before.cell)
+                adjoint.step(d_states[position], states[position], None if before is None else before.cell)
                 memory.inputs(d_projected, position, block).add_(adjoint.gates)
                 if before is not None:
                     d_recurrent.baddbmm_(before.hidden.T.expand(4, -1, -1), adjoint.gates)

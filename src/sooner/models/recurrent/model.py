@@ -1,7 +1,7 @@
 """The temporal integrator: a recurrent cell over windows, then batch norm, an activation and a linear layer.
 
 Live, the states of the N newest windows are kept for each series. Every observation advances all of them and starts a new one:
-N+1 cell updates, whatever the time. The oldest window is read out and let go.
+N+1 cell updates at any time. The scores are those of the oldest window, whose state is then dropped.
 """
 
 from abc import ABC, abstractmethod
@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from sooner.errors import InvalidArgument, UnknownName
-from sooner.inputs import as_whole, running
-from sooner.models.base import LiveStep, Model
+from sooner.inputs import as_whole, running_windows
+from sooner.models.base import LiveStep, Model, of_each_observation
 from sooner.models.recurrent.activations import Activation, activation_named
 from sooner.models.recurrent.kernel import Workspace, lstm_update, lstm_windows
 from sooner.models.recurrent.readout import Readout
@@ -23,25 +23,24 @@ from sooner.types import ArrayLike, Lengths, LiveState, Observations, Windows
 
 Encoded = Float[Tensor, "batch time channels"]
 States = Float[Tensor, "rows state"]
+HiddenStates = Float[Tensor, "position window batch hidden"]
 
 
 class RecurrentCell(nn.Module, ABC):
     """A recurrent cell that reads all windows of a batch, or one observation of many windows.
 
-    `gates` numbers of input projection come from each observation; `states` numbers are carried from one to the next, and the
-    first `hidden` of them are what the cell shows.
+    The state has `states` numbers, of which the first `hidden` are the hidden state.
     """
 
-    gates: int
     states: int
 
-    def __init__(self, channels: int, hidden: int) -> None:
+    def __init__(self, hidden: int) -> None:
         super().__init__()
-        self.channels, self.hidden = channels, hidden
+        self.hidden = hidden
 
     @abstractmethod
-    def windows(self, encoded: Encoded, positions: int) -> Float[Tensor, "position window batch hidden"]:
-        """Hidden states after each position of each window. The input projection is computed once an observation."""
+    def windows(self, encoded: Encoded, positions: int) -> HiddenStates:
+        """Hidden states after each position of each window. The input projection is computed once for each observation."""
 
     @abstractmethod
     def project(self, observation: Float[Tensor, "streams channels"]) -> Tensor:
@@ -56,8 +55,8 @@ class LSTM(RecurrentCell):
     """LSTM cell with one bias: input kernel Glorot, recurrent kernel orthogonal, forget bias 1; no peepholes."""
 
     def __init__(self, channels: int, hidden: int, *, activation: str = "tanh") -> None:
-        super().__init__(channels, hidden)
-        self.gates, self.states = 4, 2 * hidden
+        super().__init__(hidden)
+        self.states = 2 * hidden
         self.activation: Activation = activation_named(activation)
         self.input = nn.Parameter(nn.init.xavier_uniform_(torch.empty(4 * hidden, channels)))
         self.recurrent = nn.Parameter(nn.init.orthogonal_(torch.empty(4 * hidden, hidden)))
@@ -70,11 +69,11 @@ class LSTM(RecurrentCell):
         """The peephole weights, (3, hidden), if there are any."""
         return None
 
-    def windows(self, encoded: Encoded, positions: int) -> Float[Tensor, "position window batch hidden"]:
+    def windows(self, encoded: Encoded, positions: int) -> HiddenStates:
         """Hidden states after each position of each window, by the window kernel."""
-        # Each gate is projected into a matrix of its own, with time before the batch, as the kernel reads it.
+        # The kernel reads a matrix for each gate, with time before the batch.
         rows = encoded.transpose(0, 1).flatten(0, 1).expand(4, -1, -1)
-        projected: Tensor = torch.baddbmm(self.bias[:, None], rows, self._by_gate(self.input).mT)
+        projected = torch.baddbmm(self.bias[:, None], rows, self._by_gate(self.input).mT)
         hidden = lstm_windows(
             projected.unflatten(1, (-1, len(encoded))),
             self._by_gate(self.recurrent).mT,
@@ -83,14 +82,12 @@ class LSTM(RecurrentCell):
             activation=self.activation,
             workspace=self.workspace,
         )
-        by_window: Tensor = hidden.unflatten(1, (-1, len(encoded)))
-        return by_window
+        return hidden.unflatten(1, (-1, len(encoded)))  # type: ignore[no-any-return]
 
     def project(self, observation: Float[Tensor, "streams channels"]) -> Tensor:
         """Input projection with the bias, (streams, 4, hidden)."""
         flat = nn.functional.linear(observation, self.input, self.bias.flatten())
-        projected: Tensor = flat.unflatten(1, (4, self.hidden))
-        return projected
+        return flat.unflatten(1, (4, self.hidden))  # type: ignore[no-any-return]
 
     def update(self, projected: Tensor, states: States) -> States:
         """One cell update of each row; a state is the hidden state, then the cell."""
@@ -99,13 +96,12 @@ class LSTM(RecurrentCell):
         return torch.cat(lstm_update(sums, cell.contiguous(), self.diagonal, self.activation), dim=1)
 
     def train(self, mode: bool = True) -> "LSTM":
-        """Outside of training the kernel's memory is let go."""
+        """Set the mode, and free the kernel's memory."""
         self.workspace.clear()
         return super().train(mode)
 
     def _by_gate(self, weights: Tensor) -> Tensor:
-        by_gate: Tensor = weights.unflatten(0, (4, self.hidden))
-        return by_gate
+        return weights.unflatten(0, (4, self.hidden))  # type: ignore[no-any-return]
 
 
 class PeepholeLSTM(LSTM):
@@ -125,13 +121,13 @@ class GRU(RecurrentCell):
     """Gated recurrent unit, as PyTorch defines it. Where one window holds the whole series, PyTorch's own kernel runs."""
 
     def __init__(self, channels: int, hidden: int, *, activation: str = "tanh") -> None:
-        super().__init__(channels, hidden)
+        super().__init__(hidden)
         if activation != "tanh":
             raise InvalidArgument("activation", "'tanh' for a GRU", repr(activation), "Use an LSTM for another one.")
-        self.gates, self.states = 3, hidden
+        self.states = hidden
         self.gru = nn.GRU(channels, hidden, batch_first=True)
 
-    def windows(self, encoded: Encoded, positions: int) -> Float[Tensor, "position window batch hidden"]:
+    def windows(self, encoded: Encoded, positions: int) -> HiddenStates:
         """Hidden states after each position of each window."""
         batch, time, _ = encoded.shape
         if positions == time:
@@ -139,13 +135,11 @@ class GRU(RecurrentCell):
             return hidden.transpose(0, 1)[:, None]
         projected = self.project(encoded)
         starts = time - positions + 1
-        states, shown = encoded.new_zeros(starts * batch, self.hidden), []
+        states = [encoded.new_zeros(starts * batch, self.hidden)]
         for position in range(positions):
             rows = projected[:, position : position + starts].transpose(0, 1).flatten(0, 1)
-            states = self.update(rows, states)
-            shown.append(states)
-        by_window: Tensor = torch.stack(shown).unflatten(1, (starts, batch))
-        return by_window
+            states.append(self.update(rows, states[-1]))
+        return torch.stack(states[1:]).unflatten(1, (starts, batch))  # type: ignore[no-any-return]
 
     def project(self, observation: Float[Tensor, "*rows channels"]) -> Tensor:
         """Input projection with its bias, (*rows, 3 * hidden)."""
@@ -170,7 +164,7 @@ class _Live(NamedTuple):
 
     windows: Float[Tensor, "streams window state"]
     scores: Float[Tensor, "streams classes"]
-    said: Float[Tensor, "streams classes"]
+    logits: Float[Tensor, "streams classes"]
     age: Float[Tensor, " streams"]
 
 
@@ -188,8 +182,8 @@ class Recurrent(Model):
         activation: "tanh" or "b2bsqrt".
         formula: "m_tandem" or "m_tandem_oblivion".
         log_prior: (classes,), see `sooner.scores`.
-        encoder: a module from (rows, *features) to (rows, channels), with the attribute `width` for its channels; without one,
-            observations are vectors and are taken as they are.
+        encoder: a module from (rows, *features) to (rows, channels), with its number of channels as `width`; by default there is
+            none, and observations are vectors.
     """
 
     def __init__(
@@ -209,9 +203,8 @@ class Recurrent(Model):
         if cell not in CELLS:
             raise UnknownName("cell", cell, CELLS)
         if encoder is None and len(self.features) != 1:
-            raise InvalidArgument(
-                "features", "(channels,) where there is no encoder", self.features, "Give an encoder that reads them."
-            )
+            expected, remedy = "(channels,) where there is no encoder", "Give an encoder that reads them."
+            raise InvalidArgument("features", expected, self.features, remedy)
         hidden = as_whole(hidden, name="hidden", low=1, remedy="It is the number of hidden units.")
         self.encoder = encoder
         channels = self.features[0] if encoder is None else _width_of(encoder, self.features)
@@ -220,7 +213,7 @@ class Recurrent(Model):
 
     @classmethod
     def examples(cls) -> Iterator["Recurrent"]:
-        """Every cell, at order 0, a middling one, and full memory."""
+        """Every cell, at order 0, at order 2, and with full memory."""
         for cell in CELLS:
             for order in (0, 2, None):
                 yield cls((3,), 4, hidden=5, order=order, cell=cell)
@@ -233,15 +226,15 @@ class Recurrent(Model):
         observations, lengths = self.admit(observations, lengths)
         time = observations.shape[1]
         positions = time if self.order is None else min(self.order + 1, time)
-        encoded = self._encode(observations, lengths)
-        # Mixed precision is for the encoder: the integrator's own products are small, and its sums over time are not.
+        encoded = observations if self.encoder is None else of_each_observation(self.encoder, observations, lengths)
+        # Mixed precision is for the encoder: the integrator's products are small, and its sums over time are large.
         with torch.autocast(encoded.device.type, enabled=False):
             hidden = self.cell.windows(encoded.to(self.readout.linear.weight.dtype), positions)
             if lengths is None or bool((lengths == time).all()):
                 logits = self.readout(hidden.flatten(0, 2)).unflatten(0, hidden.shape[:3])
             else:
-                # Batch norm must not see padding: only the windows and positions count that a series of that length has.
-                live = _windows_of(lengths, time, positions)
+                # Batch norm must not see padding, only the windows and positions that a series of that length has.
+                live = running_windows(lengths, time - positions + 1, positions).permute(2, 1, 0)
                 logits = hidden.new_zeros(*hidden.shape[:3], self.classes)
                 logits = logits.masked_scatter(live[..., None], self.readout(hidden[live]))
         return Windows(logits.permute(2, 1, 0, 3))
@@ -252,14 +245,9 @@ class Recurrent(Model):
 
     def init(self, streams: int) -> LiveState:
         """N window states, the scores, the logits of the second-oldest window and the age of each stream."""
-        like = self.readout.linear.weight
-        kept = 1 if self.order is None else self.order
-        return _Live(
-            like.new_zeros(streams, kept, self.cell.states),
-            like.new_zeros(streams, self.classes),
-            like.new_zeros(streams, self.classes),
-            like.new_zeros(streams),
-        )
+        zeros, kept = self.readout.linear.weight.new_zeros, 1 if self.order is None else self.order
+        windows = zeros(streams, kept, self.cell.states)
+        return _Live(windows, zeros(streams, self.classes), zeros(streams, self.classes), zeros(streams))
 
     @torch.no_grad()
     def step(self, state: LiveState, observation: ArrayLike) -> LiveStep:
@@ -272,57 +260,36 @@ class Recurrent(Model):
             states = self.cell.update(projected, live.windows[:, 0])
             now = self.readout.evaluated(states[:, : self.cell.hidden])
             scores = now if self.log_prior is None else now - self.log_prior
-            return LiveStep(_Live(states[:, None], scores, live.said, live.age), scores)
+            return LiveStep(_Live(states[:, None], scores, live.logits, live.age), scores)
         return self._step_windows(live, projected)
 
     def _step_windows(self, live: _Live, projected: Tensor) -> LiveStep:
         streams, order = projected.shape[0], self.order or 0
         before = torch.cat([live.windows, live.windows.new_zeros(streams, 1, self.cell.states)], dim=1)
-        rows = projected.repeat_interleave(order + 1, dim=0)
-        states = self.cell.update(rows, before.flatten(0, 1)).unflatten(0, (streams, order + 1))
+        inputs = projected.repeat_interleave(order + 1, dim=0)
+        states = self.cell.update(inputs, before.flatten(0, 1)).unflatten(0, (streams, order + 1))
         # The first window of a young series has not yet moved up to the oldest position.
         oldest = (order - live.age).clamp_min(0).long()
-        read = torch.stack([oldest, (oldest + 1).clamp_max(order)], dim=1)
-        shown = states[torch.arange(streams)[:, None], read, : self.cell.hidden]
-        now, next_said = self.readout.evaluated(shown.flatten(0, 1)).unflatten(0, (streams, 2)).unbind(dim=1)
+        rows = torch.stack([oldest, (oldest + 1).clamp_max(order)], dim=1)
+        hidden = states[torch.arange(streams)[:, None], rows, : self.cell.hidden]
+        now, second = self.readout.evaluated(hidden.flatten(0, 1)).unflatten(0, (streams, 2)).unbind(dim=1)
         scores = self._combine(live, now)
         age = (live.age + 1).clamp_max(order + 1)
-        return LiveStep(_Live(states[:, 1:].contiguous(), scores, next_said, age), scores)
+        return LiveStep(_Live(states[:, 1:].contiguous(), scores, second, age), scores)
 
     def _combine(self, live: _Live, now: Tensor) -> Tensor:
         if self.formula == "m_tandem_oblivion":
             return now if self.log_prior is None else now - self.log_prior
-        said = live.said
+        before = live.logits
         if self.order == 0:
-            said = torch.zeros_like(now) if self.log_prior is None else self.log_prior.expand_as(now)
-        return m_tandem_step(live.scores, now, said, young=live.age <= (self.order or 0), log_prior=self.log_prior)
-
-    def _encode(self, observations: Observations, lengths: Lengths | None) -> Encoded:
-        if self.encoder is None:
-            return observations
-        if lengths is None:
-            rows: Tensor = self.encoder(observations.flatten(0, 1))
-            encoded: Tensor = rows.unflatten(0, observations.shape[:2])
-            return encoded
-        live = running(lengths, observations.shape[1])
-        rows = self.encoder(observations[live])
-        return rows.new_zeros(*live.shape, rows.shape[1]).masked_scatter(live[..., None], rows)
+            before = torch.zeros_like(now) if self.log_prior is None else self.log_prior.expand_as(now)
+        return m_tandem_step(live.scores, now, before, young=live.age <= (self.order or 0), log_prior=self.log_prior)
 
 
 def _width_of(encoder: nn.Module, features: tuple[int, ...]) -> int:
     width, reads = getattr(encoder, "width", None), getattr(encoder, "features", features)
     if not isinstance(width, int) or reads != features:
-        raise InvalidArgument(
-            "encoder",
-            f"a module that reads {features}, with its number of features as `width`",
-            f"one that reads {reads}, of width {width}",
-            "See `sooner.models.image.encoders`.",
-        )
+        expected = f"a module that reads {features}, with its number of features as `width`"
+        got, remedy = f"one that reads {reads}, of width {width}", "See `sooner.models.image.encoders`."
+        raise InvalidArgument("encoder", expected, got, remedy)
     return width
-
-
-def _windows_of(lengths: Lengths, time: int, positions: int) -> Bool[Tensor, "position window batch"]:
-    """True for the windows and positions that a series has: its full windows, or the one of its own length if it is shorter."""
-    start = torch.arange(time - positions + 1, device=lengths.device)[:, None]
-    position = torch.arange(positions, device=lengths.device)[:, None, None]
-    return (start + position < lengths) & (start <= (lengths - positions).clamp_min(0))

@@ -1,7 +1,7 @@
-"""From hidden states to logits: batch norm, activation, linear layer without bias, fused while a network is trained.
+"""From hidden states to logits: batch norm, activation, linear layer without bias, fused in training.
 
-The number of rows is that of all positions of all windows, so each pass over them counts. The fused form goes through the rows
-in blocks that stay in the cache, keeps only the hidden states, and recomputes the activation in the backward pass.
+There is a row for each position of each window, so each pass over them takes time. The fused form goes through the rows in
+blocks that stay in the cache, keeps only the hidden states, and recomputes the activation in the backward pass.
 
     z = gamma (h - mean) / sqrt(var + eps) + beta        logits = phi(z) W'
 """
@@ -32,27 +32,26 @@ class Readout(nn.Module):
         self.activation = activation
 
     def evaluated(self, hidden: HiddenRows) -> Float[Tensor, "rows classes"]:
-        """The logits of each row with the running mean and variance, in training mode, too."""
+        """The logits of each row with the running mean and variance, even in training mode."""
         norm = self.norm
         normed = nn.functional.batch_norm(
             hidden, norm.running_mean, norm.running_var, norm.weight, norm.bias, training=False, eps=norm.eps
         )
-        logits: Tensor = self.linear(self.activation(normed))
-        return logits
+        return self.linear(self.activation(normed))  # type: ignore[no-any-return]
 
     @uncompiled
     def forward(self, hidden: HiddenRows) -> Float[Tensor, "rows classes"]:
         """The logits of each row. In training, the mean and variance of the rows are used, and the running ones updated."""
         if not self.training:
             return self.evaluated(hidden)
-        mean, var = _moments(hidden.detach())
-        self._remember(mean, var, len(hidden))
-        fused: Tensor = _NormedReadout.apply(  # type: ignore[no-untyped-call]
+        mean, var = _mean_and_variance(hidden.detach())
+        self._update_running(mean, var, len(hidden))
+        logits: Tensor = _NormedReadout.apply(  # type: ignore[no-untyped-call]
             hidden, self.norm.weight, self.norm.bias, self.linear.weight, (mean, var + self.norm.eps), self.activation
         )
-        return fused
+        return logits
 
-    def _remember(self, mean: Tensor, var: Tensor, rows: int) -> None:
+    def _update_running(self, mean: Tensor, var: Tensor, rows: int) -> None:
         norm = self.norm
         assert norm.running_mean is not None
         assert norm.running_var is not None
@@ -68,7 +67,7 @@ def _blocks(rows: Tensor) -> Iterator[slice]:
     return (slice(start, start + length) for start in range(0, len(rows), length))
 
 
-def _moments(rows: HiddenRows) -> tuple[Tensor, Tensor]:
+def _mean_and_variance(rows: HiddenRows) -> tuple[Tensor, Tensor]:
     """Mean and variance of each column, in two passes: one would lose the variance of a saturated unit."""
     ones = rows.new_ones(len(rows))
     mean = torch.mv(rows.T, ones) / len(rows)
@@ -86,17 +85,17 @@ class _NormedReadout(torch.autograd.Function):
         gamma: Tensor,
         beta: Tensor,
         weight: Tensor,
-        moments: tuple[Tensor, Tensor],
+        mean_and_variance: tuple[Tensor, Tensor],
         activation: Activation,
     ) -> Tensor:
-        mean, var = moments
+        mean, var = mean_and_variance
         scale = gamma * var.rsqrt()
         shift = beta - mean * scale
         ctx.save_for_backward(hidden, scale, shift, weight, mean, var)
         ctx.activation = activation
         logits = hidden.new_empty(len(hidden), len(weight))
         for block in _blocks(hidden):
-            torch.mm(_shown(hidden[block], scale, shift, activation), weight.T, out=logits[block])
+            torch.mm(_activated(hidden[block], scale, shift, activation), weight.T, out=logits[block])
         return logits
 
     @staticmethod
@@ -106,13 +105,13 @@ class _NormedReadout(torch.autograd.Function):
         d_hidden, d_weight, ones = torch.empty_like(hidden), torch.zeros_like(weight), hidden.new_ones(len(hidden))
         d_beta, correlation = torch.zeros_like(mean), torch.zeros_like(mean)
         for block in _blocks(hidden):
-            shown, dz = _shown(hidden[block], scale, shift, ctx.activation), d_hidden[block]
-            d_weight.addmm_(d_logits[block].T, shown)
-            ctx.activation.weigh(torch.mm(d_logits[block], weight, out=dz), shown, dz)
+            activated, dz = _activated(hidden[block], scale, shift, ctx.activation), d_hidden[block]
+            d_weight.addmm_(d_logits[block].T, activated)
+            ctx.activation.weigh(torch.mm(d_logits[block], weight, out=dz), activated, dz)
             d_beta.addmv_(dz.T, ones[block])
-            correlation.addmv_(torch.mul(dz, hidden[block], out=shown).T, ones[block])
+            correlation.addmv_(torch.mul(dz, hidden[block], out=activated).T, ones[block])
         d_gamma = (correlation - mean * d_beta) * var.rsqrt()
-        # The mean and the variance depend on every row: what moves with either of them is taken out.
+        # The mean and the variance depend on every row, so their share of the gradient is subtracted.
         slope = -scale * d_gamma * var.rsqrt() / len(hidden)
         offset = -scale * d_beta / len(hidden) - slope * mean
         for block in _blocks(hidden):
@@ -120,6 +119,6 @@ class _NormedReadout(torch.autograd.Function):
         return d_hidden, d_gamma, d_beta, d_weight, None, None
 
 
-def _shown(hidden: Tensor, scale: Tensor, shift: Tensor, activation: Activation) -> Tensor:
+def _activated(hidden: Tensor, scale: Tensor, shift: Tensor, activation: Activation) -> Tensor:
     z = torch.addcmul(shift, hidden, scale)
     return activation.write(z, z)
