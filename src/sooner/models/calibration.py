@@ -55,22 +55,22 @@ def calibrate(
     """
     from scipy.optimize import minimize
 
-    seen, targets = np.unique(columns, return_inverse=True)
+    present, targets = np.unique(columns, return_inverse=True)
     bias = np.zeros(evidence.shape[1])
-    if len(seen) < 2:
+    if len(present) < 2:
         return Calibration(1.0, bias)
-    e, truth = evidence[:, seen], np.eye(len(seen))[targets]
+    e, truth = evidence[:, present], np.eye(len(present))[targets]
     counts = np.ones((len(e), 1)) if weights is None else weights[:, None]
 
     def loss(parameters: FloatArray) -> tuple[float, FloatArray]:
         slope = np.exp(parameters[0])
-        log_posterior = log_softmax(slope * e + parameters[1:] + log_prior[seen])
+        log_posterior = log_softmax(slope * e + parameters[1:] + log_prior[present])
         excess = counts * (np.exp(log_posterior) - truth)
         gradient = np.append(slope * (excess * e).sum(), excess.sum(axis=0))
         return float(parameters @ parameters / 2 - (counts * truth * log_posterior).sum()), gradient + parameters
 
-    best = minimize(loss, np.zeros(1 + len(seen)), jac=True, method="L-BFGS-B").x
-    bias[seen] = best[1:]
+    best = minimize(loss, np.zeros(1 + len(present)), jac=True, method="L-BFGS-B").x
+    bias[present] = best[1:]
     return Calibration(float(np.exp(best[0])), bias)
 
 

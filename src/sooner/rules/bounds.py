@@ -65,7 +65,7 @@ def for_decision_errors(beta: ArrayLike, *, weights: ArrayLike | None = None, cl
         classes: K, where there are no weights.
     """
     if (weights is None) == (classes is None):
-        raise InvalidArgument("weights", "given, or else `classes`", "both or neither", "Either one tells K.")
+        raise InvalidArgument("weights", "given, or else `classes`", "both or neither", "Either one gives K.")
     size = classes if weights is None else len(np.atleast_1d(as_real(weights, name="weights")))
     size = as_whole(size, name="classes", low=2, remedy=_CLASSES)
     matrix = _as_weights(weights, size)
@@ -207,7 +207,7 @@ def least_mean_times_of(errors: ArrayLike, rates: ArrayLike) -> FloatArray:
     >>> least_mean_times_of([[0.0, 0.05], [0.1, 0.0]], [[0.0, 0.5], [0.5, 0.0]]).round(2)
     array([3.99, 4.75])
     """
-    # The paper says "at most" instead of "exactly". With three classes or more that is a slip: a test that takes k for m less
+    # The paper says "at most" instead of "exactly". With three classes or more that is a slip: a test that decides m under k less
     # often may have a smaller sum, and be faster. `least_mean_times` with a matrix is the floor for "at most".
     matrix = _as_rates(rates)
     remedy = "Entry [l, k] is P_l(decide k); a row holds all decisions under l."

@@ -76,11 +76,11 @@ class FrameClassifier(Model):
     def step(self, state: LiveState, observation: ArrayLike) -> LiveStep:
         """The formula for the logits of the newest observation."""
         now = self._read(self.admit_step(state, observation))
-        scores, seen = state
+        scores, started = state
         prior = torch.zeros(self.classes).to(scores) if self.log_prior is None else self.log_prior
-        young = (seen == 0) | (self.formula == "m_tandem_oblivion")
+        young = (started == 0) | (self.formula == "m_tandem_oblivion")
         scores = m_tandem_step(scores, now, prior.expand_as(now), young=young, log_prior=prior)
-        return LiveStep((scores, torch.ones_like(seen)), scores)
+        return LiveStep((scores, torch.ones_like(started)), scores)
 
     def _read(self, rows: Tensor) -> Tensor:
         logits: Tensor = self.head(self.encoder(rows))

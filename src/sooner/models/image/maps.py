@@ -99,8 +99,8 @@ class Embedding(Stem):
         first = torch.arange(shape[0], device=self.table.device).repeat_interleave(pixels // shape[0]) * VALUES
         occurs = (length[..., None] > others)[..., None]
         common = torch.where(occurs, self.table[commonest + first], -torch.inf).flatten(0, 2)
-        seen = self.table[levels[series, time, pixel].long() + first[pixel]]
-        reduced = common.scatter_reduce(0, target[:, None].expand_as(seen), seen, "amax")
+        shown = self.table[levels[series, time, pixel].long() + first[pixel]]
+        reduced = common.scatter_reduce(0, target[:, None].expand_as(shown), shown, "amax")
         maps = _channels_first(reduced.view(batch * count, *shape, -1))
         return maps.view(batch, count, *maps.shape[1:])
 

@@ -167,7 +167,7 @@ class _Memory:
 def _advance(
     state: _BlockState, before: Tensor | None, peepholes: tuple[Tensor, ...] | None, activation: Activation
 ) -> None:
-    """Turn the gates from sums into values in place, and fill in cell, shown and hidden. `before` is the cell, None for zero."""
+    """Turn the gates from sums into values in place, and fill in the rest of the state. `before` is the cell, None for zero."""
     i, f, g, o = state.gates.unbind()
     if before is not None and peepholes is not None:
         i.addcmul_(before, peepholes[0])
@@ -233,11 +233,11 @@ class _LSTMWindows(torch.autograd.Function):
         for block in memory.blocks():
             before = None
             for position, state in enumerate(memory.states(block)):
-                given = memory.inputs(projected, position, block)
+                inputs = memory.inputs(projected, position, block)
                 if before is None:
-                    state.gates.copy_(given)
+                    state.gates.copy_(inputs)
                 else:
-                    torch.baddbmm(given, before.hidden.expand(4, -1, -1), recurrent, out=state.gates)
+                    torch.baddbmm(inputs, before.hidden.expand(4, -1, -1), recurrent, out=state.gates)
                 _advance(state, None if before is None else before.cell, peephole_rows, options.activation)
                 before = state
         if options.keep:
