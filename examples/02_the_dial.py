@@ -33,7 +33,7 @@ print("by hand, once for all or for one call:")
 clf.threshold = 3.0
 show("3.0", clf.decide(X))
 show("1.0", clf.decide(X, threshold=1.0))
-show("a matrix: each class at most 10 % wrong", clf.decide(X, threshold=bounds.for_class_errors(0.1, classes=10)))
+show("a matrix: each class at most 10% wrong", clf.decide(X, threshold=bounds.for_class_errors(0.1, classes=10)))
 
 print("other rules on the same scores:")
 for rule in (ProbabilityThreshold(0.9), Patience(3, MSPRT(1.0)), FixedTime(8)):

@@ -14,7 +14,7 @@ import numpy as np
 
 from sooner import EarlyClassifier, load
 from sooner.data import Columns
-from sooner.data import read as files
+from sooner.data.read import read
 from sooner.evaluate import achieved
 
 STATES = {"fine": 0.0, "leak": 0.25, "worn": 0.5}  # how fast the hum rises above its usual level
@@ -39,14 +39,14 @@ def main(folder: Path) -> None:
     write_pumps(folder / "pumps.csv", pumps=450, seed=1)
     write_pumps(folder / "new_pumps.csv", pumps=600, seed=2)
     columns = Columns(series="pump", time="minute", label="state")
-    table = files.read(folder / "pumps.csv", columns=columns)
+    table = read(folder / "pumps.csv", columns=columns)
     print(f"{len(table)} series, channels {table.channels}, classes {table.classes.tolist()}")
     clf = EarlyClassifier().fit(table)
     print("held out:", clf.choose_threshold(max_error=0.05))
     clf.save(folder / "pumps.sooner")
 
     clf = load(folder / "pumps.sooner")
-    new = files.read(folder / "new_pumps.csv", columns=columns, classes=clf.classes_)
+    new = read(folder / "new_pumps.csv", columns=columns, classes=clf.classes_)
     scores, lengths = clf.scores(new)
     print("new pumps:", achieved(clf.rule_, scores, new.labels, lengths=lengths))
 
@@ -54,5 +54,5 @@ def main(folder: Path) -> None:
 if len(sys.argv) > 1:
     main(Path(sys.argv[1]))
 else:
-    with tempfile.TemporaryDirectory() as thrown_away:
-        main(Path(thrown_away))
+    with tempfile.TemporaryDirectory() as temporary:
+        main(Path(temporary))
