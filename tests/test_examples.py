@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parents[1] / "examples"
 README = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
 SAID = {
     "01_first_decision": "270 series fitted with 'rocket', 9 classes",
-    "02_the_dial": "a matrix: each class at most 10 % wrong",
+    "02_the_dial": "a matrix: each class at most 10% wrong",
     "03_live_streams": "restored from",
     "04_own_table": "450 series, channels ('hum', 'flow'), classes ['fine', 'leak', 'worn']",
     "05_exact_scores": "5,000 series with exact scores",

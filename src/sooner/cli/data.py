@@ -5,7 +5,7 @@ from typing import Annotated, Literal, get_args
 
 import torch
 import typer
-from rich.progress import TaskID
+from rich.progress import DownloadColumn, TaskID
 from typer import Argument, Option
 
 from sooner.cli.options import Seed, Split, grouped
@@ -62,7 +62,7 @@ def fetch(
     if name != "mnist":
         raise UnknownName("name", name, ("mnist",))
     bars: dict[str, TaskID] = {}
-    with screen.downloads() as progress:
+    with screen.progress(DownloadColumn()) as progress:
 
         def update(file: str, done: int, total: int | None) -> None:
             if file not in bars:
@@ -122,7 +122,7 @@ def features(
 
     shown = video.view_named(view)
     network = backbone_from_file(backbone)
-    with screen.counts() as progress:
+    with screen.progress() as progress:
         bar = progress.add_task(name, total=None)
         extracted = video.extract(
             name,

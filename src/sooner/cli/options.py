@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -52,6 +52,10 @@ ChannelColumns: TypeAlias = Annotated[
         rich_help_panel=_COLUMNS,
     ),
 ]
+IgnoredColumns: TypeAlias = Annotated[
+    list[str] | None,
+    Option("--ignore", help="Columns that are not read, separated by commas.", rich_help_panel=_COLUMNS),
+]
 
 
 @dataclass(frozen=True)
@@ -69,12 +73,7 @@ class TableOptions:
     ] = None
     channels: ChannelColumns = None
 
-    @property
-    def ignored(self) -> tuple[str, ...]:
-        """Columns that are not read."""
-        return ()
-
-    def columns(self) -> Columns | None:
+    def columns(self, ignore: Sequence[str] | None = None) -> Columns | None:
         """The given columns, or None if no option was given."""
         columns = Columns(
             series=self.series,
@@ -82,24 +81,9 @@ class TableOptions:
             label=self.label,
             group=self.group,
             channels=None if self.channels is None else names_in(self.channels),
-            ignore=self.ignored,
+            ignore=tuple(name for names in ignore or () for name in names_in(names)),
         )
         return None if columns == Columns() else columns
-
-
-@dataclass(frozen=True)
-class TrainingTableOptions(TableOptions):
-    """The columns of a table to train on."""
-
-    ignore: Annotated[
-        list[str] | None,
-        Option(help="Columns that are not read, separated by commas.", rich_help_panel=_COLUMNS),
-    ] = None
-
-    @property
-    def ignored(self) -> tuple[str, ...]:
-        """Columns that are not read."""
-        return tuple(name for names in self.ignore or () for name in names_in(names))
 
 
 @dataclass(frozen=True)

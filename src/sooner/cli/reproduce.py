@@ -25,7 +25,7 @@ class _ProgressPrinter:
     """Prints which stage is done, its progress, and the remaining time of all stages."""
 
     def __init__(self, screen: Screen) -> None:
-        self._screen, self._progress = screen, screen.bar()
+        self._screen, self._progress = screen, screen.progress()
         self._bar: TaskID | None = None
 
     def stage(self, label: str, index: int, total: int, seconds_left: float | None) -> None:

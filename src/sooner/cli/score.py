@@ -56,7 +56,7 @@ def score(
     if threshold is not None:
         clf.threshold = threshold
     start = clock.perf_counter()
-    with screen.counts() as progress:
+    with screen.progress() as progress:
         bar = progress.add_task("shards", total=None)
         summary = score_table(
             clf,

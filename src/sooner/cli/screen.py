@@ -2,8 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, TypeAlias
@@ -11,7 +10,8 @@ from typing import Annotated, Any, TypeAlias
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+from rich.status import Status
 from rich.table import Table
 from typer import Option
 
@@ -42,11 +42,9 @@ class Screen:
         """Whether the library may show its progress."""
         return not (self.quiet or self.as_json)
 
-    @contextmanager
-    def status(self, text: str) -> Iterator[None]:
-        """Show a spinner."""
-        with self._messages.status(text):
-            yield
+    def status(self, text: str) -> Status:
+        """A spinner."""
+        return self._messages.status(text)
 
     def message(self, text: str) -> None:
         """Print a message that is not a result."""
@@ -101,23 +99,9 @@ class Screen:
         self.table("Thresholds to choose from", COLUMNS, menu.rows(), text_columns=0)
         self.result(f"{menu.note} Set one with `sooner threshold MODEL --max-error 0.05`, for example.")
 
-    @contextmanager
-    def downloads(self) -> Iterator[Progress]:
-        """Progress bars in bytes."""
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=self._messages) as progress:
-            yield progress
-
-    @contextmanager
-    def counts(self) -> Iterator[Progress]:
-        """Progress bars in items."""
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=self._messages) as progress:
-            yield progress
-
-    def bar(self) -> Progress:
-        """A progress bar that the caller starts and stops."""
-        columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    def progress(self, done: ProgressColumn | None = None) -> Progress:
+        """Progress bars; `done` is the column with the completed and the total number, by default of items."""
+        columns = (TextColumn("{task.description}"), BarColumn(), done or MofNCompleteColumn(), TimeRemainingColumn())
         return Progress(*columns, console=self._messages, disable=self.quiet)
 
 

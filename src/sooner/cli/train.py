@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from rich.markup import escape
 from typer import Option
 
-from sooner.cli.options import ClusterOptions, Seed, Source, Split, TrainingTableOptions
+from sooner.cli.options import ClusterOptions, IgnoredColumns, Seed, Source, Split, TableOptions
 from sooner.cli.screen import Screen
 from sooner.data.read import is_table, read
 from sooner.errors import InvalidArgument, NearChance
@@ -53,7 +53,8 @@ def train(
     ] = "none",
     part: Split = "train",
     *,
-    table: TrainingTableOptions,
+    table: TableOptions,
+    ignore: IgnoredColumns = None,
     cluster: ClusterOptions,
     seed: Seed = 0,
     screen: Screen,
@@ -96,7 +97,7 @@ def train(
         random_state=seed,
         verbose=2 if screen.shows_progress else 0,
     )
-    columns = table.columns()
+    columns = table.columns(ignore)
     try:
         with cluster.connected(engine):
             with screen.status(f"reading {escape(source)}"):

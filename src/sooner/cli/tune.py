@@ -6,7 +6,7 @@ from typing import Annotated
 
 from typer import Option
 
-from sooner.cli.options import ClusterOptions, Seed, Source, Split, TrainingTableOptions
+from sooner.cli.options import ClusterOptions, IgnoredColumns, Seed, Source, Split, TableOptions
 from sooner.cli.screen import Screen
 from sooner.data.read import read
 from sooner.data.standardizer import Standardizer
@@ -38,7 +38,8 @@ def tune(
     ] = 0.2,
     part: Split = "train",
     *,
-    table: TrainingTableOptions,
+    table: TableOptions,
+    ignore: IgnoredColumns = None,
     cluster: ClusterOptions,
     storage: Annotated[
         str | None, Option(help="URL of the study's database. Default: a file in the output folder.")
@@ -61,7 +62,7 @@ def tune(
 
     fixed, space = cluster.training_settings(read_settings(settings), None), read_search(settings)
     with cluster.connected(fixed.training.engine):
-        series = read(source, columns=table.columns(), part=part)
+        series = read(source, columns=table.columns(ignore), part=part)
         training, validation = series.hold_out(validation_share, seed)
         standardizer = Standardizer.fit(training)
         training, validation = standardizer.apply(training), standardizer.apply(validation)

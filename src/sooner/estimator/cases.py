@@ -26,7 +26,9 @@ def labelled_series(X: Any, y: Any, groups: Any, sample_weight: Any, estimator: 
         estimator.n_features_in_ = int(np.prod(series.features))
         if bool(series.mask_channels) != (estimator.missing == "mask"):
             got = f"{series.mask_channels} mask channels"
-            remedy = 'Pass missing="mask" to both, or to neither: later series are read as the classifier says.'
+            remedy = (
+                'Pass missing="mask" to both, or to neither: later series are read with the option of the classifier.'
+            )
             raise InvalidArgument("X", f"a Series read with missing={estimator.missing!r}", got, remedy)
     else:
         cases = as_cases(X, estimator)

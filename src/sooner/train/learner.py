@@ -1,7 +1,7 @@
 """One training step at a time, and the validation metric that selects models."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -170,11 +170,9 @@ def state_copy(model: nn.Module) -> StateDict:
     return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
 
 
-@contextmanager
-def isolated_rng() -> Iterator[None]:
-    """Restore the state of torch's random number generators at the end of the block."""
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        yield
+def isolated_rng() -> AbstractContextManager[None]:
+    """A block that leaves the state of torch's random number generators as it was."""
+    return torch.random.fork_rng(devices=range(torch.cuda.device_count()))
 
 
 def _as_floats(terms: Mapping[str, Tensor]) -> dict[str, float]:

@@ -120,9 +120,8 @@ class Drawn:
         if not self.shape or min(self.shape) < 1:
             remedy = "It is the shape of one series."
             raise InvalidArgument("shape", "(time, *features), each at least 1", self.shape, remedy)
-        like = torch.empty(
-            len(labels), 1 + int(labels.max()), device=labels.device
-        )  # the model checks the number of classes
+        # The number of classes is checked later, with the model.
+        like = torch.empty(len(labels), 1 + int(labels.max()), device=labels.device)
         object.__setattr__(self, "labels", as_labels(labels, like))
 
     def __len__(self) -> int:

@@ -172,10 +172,12 @@ def _refuse_unknown(rule: Rule) -> None:
 
 def _about(classifier: "EarlyClassifier", graph: LiveGraph, observations: Precision) -> dict[str, Any]:
     """The description of the graph, for its metadata."""
-    strange = [name for name in graph.fold.classes if not isinstance(name, str | int | float)]
-    if strange:
+    unsupported = [name for name in graph.fold.classes if not isinstance(name, str | int | float)]
+    if unsupported:
         remedy = "Turn the labels into text or numbers before `fit`."
-        raise InvalidArgument("classes", "texts or numbers to be exported", f"a {type(strange[0]).__name__}", remedy)
+        raise InvalidArgument(
+            "classes", "texts or numbers to be exported", f"a {type(unsupported[0]).__name__}", remedy
+        )
     # Mask channels are computed inside the graph.
     shape = classifier.standardizer_.mean.shape if classifier.missing == "mask" else graph.model.features
     states, columns = {f"state_{index}": state for index, state in enumerate(graph.init(1))}, classifier.columns_
