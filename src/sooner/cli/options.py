@@ -34,9 +34,6 @@ Split: TypeAlias = Annotated[
 ]
 Threshold: TypeAlias = Annotated[float | None, Option(help="A different threshold than the model's.")]
 Deadline: TypeAlias = Annotated[int | None, Option(min=1, help="Force a decision at this observation.")]
-AtEnd: TypeAlias = Annotated[
-    Literal["force", "abstain"], Option(help="If the rule has not fired: name the leading class, or abstain.")
-]
 Seed: TypeAlias = Annotated[int, Option(help="Random seed.")]
 SeriesColumn: TypeAlias = Annotated[
     str | None, Option("--series", help="Column with the series ID.", rich_help_panel=_COLUMNS)

@@ -2,12 +2,11 @@
 
 import time as clock
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from typer import Argument, Option
 
 from sooner.cli.options import (
-    AtEnd,
     ChannelColumns,
     ClusterOptions,
     Deadline,
@@ -31,7 +30,9 @@ def score(
     out: Annotated[Path, Argument(metavar="OUT", help="Output Parquet file with one row per series.")],
     threshold: Threshold = None,
     deadline: Deadline = None,
-    at_end: AtEnd = "force",
+    at_end: Annotated[
+        Literal["force", "abstain"], Option(help="If the rule has not fired: name the leading class, or abstain.")
+    ] = "force",
     threads: Annotated[int, Option(min=1, help="Threads per process; results may differ in the last bit.")] = 1,
     series: SeriesColumn = None,
     time: TimeColumn = None,
