@@ -258,7 +258,7 @@ def test_a_stream_speaks_of_itself():
     assert (stream.scores, stream.decision) == (None, None)
     assert said_by(stream.finish) == (
         "`stream` must be one with observations to be finished, got none. "
-        "Without an observation there is nothing to decide."
+        "A series begins with its first observation."
     )
     assert said_by(lambda: stream.update([1.0])) == (
         "`observation` must be of shape (2,), got shape (1,). That is what the model reads."
@@ -369,13 +369,13 @@ def test_the_bytes_of_a_stream_are_those_of_its_tensors():
         (
             lambda: fleet_of().finish("a"),
             "`key` must be that of a series with observations, got 'a'. "
-            "A series begins with its first observation, and without one there is nothing to decide.",
+            "A series begins with its first observation.",
         ),
         (
             lambda: fleet_of().forget("a"),
             "`key` must be that of a series, open or closed, got 'a'. There is nothing to forget.",
         ),
-        (lambda: fleet_of().scores("a"), "`key` must be that of an open series, got 'a'. `key in fleet` tells."),
+        (lambda: fleet_of().scores("a"), "`key` must be that of an open series, got 'a'. Check with `key in fleet`."),
         (
             lambda: Fleet(PrefixScorer((2,), 2).eval(), MSPRT(1.0)),
             "`model` must be fitted, got a PrefixScorer without fits. Call fit(observations, labels) first.",

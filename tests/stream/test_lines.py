@@ -206,7 +206,7 @@ def test_after_an_error_the_rest_of_the_lines_can_be_read():
         ),
         (
             objects({"x": [1, None]}),
-            "`line 1` must be an observation that can be taken in, got "
+            "`line 1` must be an observation that can be processed, got "
             """'{"x": [1, null]}'. `observations['']` must be finite, got nan at 1 (counted from 0). """
             "Leave it out, or use a model that was fitted with missing values.",
         ),
@@ -270,7 +270,7 @@ def test_all_channels_that_a_line_lacks_are_named_at_once():
 
 
 class TestGaps:
-    """The second channel is the time since the observation before."""
+    """The second channel is the time since the previous observation."""
 
     LINES = (
         {"series": "a", "time": 3, "p": 1},

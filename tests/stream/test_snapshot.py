@@ -145,18 +145,18 @@ def test_a_stream_goes_on_too():
     with pytest.raises(InvalidArgument, match="is still open"):
         late.update(x[4])
     assert refused(Fleet(recurrent(), FixedTime(4)), stream.snapshot()) == (
-        "`snapshot` must be of a fleet, got one of a stream. A stream goes on as a stream."
+        "`snapshot` must be of a fleet, got one of a stream. Restore it into a stream."
     )
 
 
 def test_a_snapshot_is_taken_in_by_a_new_fleet_only():
     fleet = some_fleet()
-    with pytest.raises(InvalidArgument, match=r"`fleet` must be new to take a snapshot in, got one of \d open and"):
+    with pytest.raises(InvalidArgument, match=r"`fleet` must be new, without series, got one of \d open and"):
         fleet.restore(fleet.snapshot())
 
 
 OTHERS = "`snapshot` must be of this model and these classes, got one of others. " + (
-    "Its series can only go on with the same weights and the same names of classes."
+    "Its series can only continue with the same weights and class names."
 )
 
 

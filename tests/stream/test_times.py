@@ -99,10 +99,10 @@ def test_a_closed_series_leaves_no_time_behind():
 @pytest.mark.parametrize(
     ("times", "message"),
     [
-        ({"a": 5}, "`times['a']` must be later than 5, got 5. The observations of a series come in the order of time."),
+        ({"a": 5}, "`times['a']` must be later than 5, got 5. The observations of a series must be in the order of time."),
         (
             {"a": "2026-11-15"},
-            "`times['a']` must be a number, as the time before, got a timestamp. Write all times alike.",
+            "`times['a']` must be a number, as the previous time, got a timestamp. Write all times in the same way.",
         ),
         ({}, "`times` must be one for each observation, got none for 'a'. Give it."),
         ([6], '`times` must be a dict, got a list. {"sensor-7": 12.5} is one.'),

@@ -1,6 +1,6 @@
-"""Many live series by key, or one: a shell over the fold that knows which row belongs to whom."""
+"""Many live series by key: the fold, and the row of each key."""
 
-from collections.abc import Callable, KeysView, Mapping, Sequence
+from collections.abc import KeysView, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
@@ -13,7 +13,7 @@ from sooner.models.base import Model
 from sooner.rules.base import Rule
 from sooner.stream.fold import AtEnd, Decision, Fold, FoldStep, Prepare
 from sooner.stream.rows import Rows
-from sooner.stream.snapshot import FleetState, Of, pack, unpack
+from sooner.stream.snapshot import FleetState, Owner, pack, unpack
 from sooner.stream.times import Tick, Times
 from sooner.types import ArrayLike, FloatArray, LiveState
 
@@ -57,6 +57,8 @@ class Fleet:
     Decision(label='calm', time=1, crossed=False)
     """
 
+    _owner: Owner = "fleet"
+
     def __init__(
         self,
         model: Model,
@@ -69,43 +71,43 @@ class Fleet:
         at_end: AtEnd = "force",
         limit: float | None = None,
     ) -> None:
-        # `Fold` checks and converts each of them.
+        # `Fold` checks and converts the arguments.
         self._fold = Fold(model, rule, classes, prepare, offset, deadline, at_end, limit)  # type: ignore[arg-type]
-        self._rows = Rows(tuple(part[:0] for part in self._fold.fresh(1)))
+        self._rows = Rows(tuple(tensor[:0] for tensor in self._fold.fresh(1)))
         self._row_of: dict[Key, int] = {}
         self._keys: list[Key] = []
         self._decided: dict[Key, Decision] = {}
         self._times = Times()
 
     def update(self, observations: Mapping[K, ArrayLike], times: Mapping[K, object] | None = None) -> dict[K, Decision]:
-        """Take the next observation of some series in, and get the decisions that they brought about.
+        """Process the next observation of some series; returns the decisions that it leads to.
 
         Args:
-            observations: one for each key, a string or a whole number; a number counts as an observation of one channel.
-            times: for a model that reads gaps, one for each key, a number or a timestamp: the time since the observation before
-                (0 at the first) then becomes the last channel of each, as `gaps="channel"` does in a table.
+            observations: one for each key, a string or an integer; a number is an observation of one channel.
+            times: for a model that reads gaps, a number or a timestamp for each key: the time since the previous observation
+                (0 at the first) then becomes the last channel, as `gaps="channel"` does in a table.
         """
         if not isinstance(observations, Mapping):
             raise InvalidArgument(
                 "observations", "a dict", f"a {type(observations).__name__}", '{"sensor-7": x} is one.'
             )
-        return self._update(observations, times, _in_fleet)
+        return self._update(observations, times)
 
     def finish(self, key: Key) -> Decision:
-        """The series has ended: its decision, by force where the rule has not fired. A decided series keeps its decision."""
+        """End a series; returns its decision, which is forced if the rule has not fired."""
         if key in self._row_of:
             return self._finish([key])[key]
         if key in self._decided:
             return self._decided[key]
-        remedy = "A series begins with its first observation, and without one there is nothing to decide."
+        remedy = "A series begins with its first observation."
         raise InvalidArgument("key", "that of a series with observations", repr(key), remedy)
 
     def finish_all(self) -> dict[Key, Decision]:
-        """All open series have ended: their decisions, in the order in which they opened."""
+        """End all open series; returns their decisions, in the order in which the series were opened."""
         return self._finish(list(self._row_of))
 
     def forget(self, key: Key) -> None:
-        """Drop a series, open or closed, undecided if it is open. Its key may then be used for a new one."""
+        """Free the key of a series, open or closed, without a decision; it may then be used for a new series."""
         if key in self._row_of:
             self._close([key])
         elif key in self._decided:
@@ -114,7 +116,7 @@ class Fleet:
             raise InvalidArgument("key", "that of a series, open or closed", repr(key), "There is nothing to forget.")
 
     def scores(self, key: Key) -> FloatArray:
-        """(classes,): the newest scores of an open series, as the rule saw them."""
+        """(classes,): the newest scores of an open series, as the rule reads them."""
         scores: FloatArray = self._row(key)[-2][0].double().cpu().numpy()
         return scores
 
@@ -124,7 +126,7 @@ class Fleet:
 
     @property
     def rule(self) -> Rule:
-        """The rule that decides; another one counts from the next observation on."""
+        """The rule; a new one takes effect with the next observation."""
         return self._fold.rule
 
     @rule.setter
@@ -143,12 +145,11 @@ class Fleet:
 
     @property
     def bytes_per_stream(self) -> int:
-        """The tensors' bytes for each open series: the model's state, the rule's, the scores, the time, and for label sets the
-        log-odds against each class."""
+        """Bytes of the tensors of an open series."""
         return self._rows.bytes_per_row
 
     def keys(self) -> KeysView[Key]:
-        """The keys of the open series, in the order in which they opened."""
+        """The keys of the open series, in the order in which they were opened."""
         return self._row_of.keys()
 
     def __contains__(self, key: object) -> bool:
@@ -161,51 +162,65 @@ class Fleet:
         return f"<Fleet of {len(self)} open and {len(self._decided)} decided series, {self.rule!r}>"
 
     def snapshot(self) -> bytes:
-        """Everything that is remembered, for `restore` in another process: safetensors, no pickle."""
-        return self._snapshot("fleet")
+        """The state of all series, for `restore` in another process: safetensors, no pickle."""
+        return pack(
+            FleetState(self._row_of, self._rows.all(), self._decided, self._times.newest), self._fold, self._owner
+        )
 
     def restore(self, snapshot: bytes) -> None:
-        """Go on from a snapshot, in a new fleet that was made with the same arguments; `prepare` cannot be compared.
+        """Continue from a snapshot, in a new fleet with the same arguments; `prepare` is not compared.
 
-        The model must have the same weights (of a `PrefixScorer` the calibrations are compared), and the rule must be the
-        one of the snapshot; it may be changed afterwards.
+        The model must have the same weights (a `PrefixScorer` the same calibrations), and the rule must be that of the snapshot;
+        it may be changed afterwards.
         """
-        self._restore(snapshot, "fleet")
+        if self._keys or self._decided:
+            got = f"one of {len(self)} open and {len(self._decided)} decided series"
+            raise InvalidArgument(self._owner, "new, without series", got, "Make another one for the snapshot.")
+        self._row_of, rows, self._decided, newest = unpack(snapshot, self._fold, self._owner)
+        self._times = Times(newest)
+        self._keys = sorted(self._row_of, key=self._row_of.__getitem__)
+        self._rows.replace(rows)
+
+    def _name(self, key: Key) -> str:
+        """The name of an observation in errors."""
+        return f"observations[{key!r}]"
 
     @torch.inference_mode()
-    def _update(
-        self,
-        observations: Mapping[Any, ArrayLike],
-        times: Mapping[Any, object] | None,
-        name_of: Callable[[Key], str],
-    ) -> dict[Any, Decision]:
+    def _update(self, observations: Mapping[Any, ArrayLike], times: Mapping[Any, object] | None) -> dict[Any, Decision]:
         self._fold.refuse_training()
-        known, fresh = self._sorted_out(observations)
+        known, fresh = self._known_and_fresh(observations)
         whole = len(known) == len(self._keys)
-        # Where every open series is named, they are taken in the order of their rows, and no row needs to be copied.
+        # With an observation for every open series, the order of the rows is used, and no row needs to be copied.
         known = list(self._keys) if whole else known
         keys = known + fresh
         if not keys:
             return {}
         rows = None if whole else self._rows_of(known)
-        values, ticks = self._timed(keys, [observations[key] for key in keys], times, name_of)
-        moment = self._observe(rows, keys, values, name_of)
-        decisions = {keys[row]: decision for row, decision in self._fold.decided(moment).items()}
-        self._keep(rows, moment, fresh)  # nothing can be refused from here on
+        values: list[ArrayLike] = [observations[key] for key in keys]
+        ticks: dict[Key, Tick] = {}
+        if times is not None:
+            ticks = self._times.ticks(times, keys, self._row_of)
+            gaps = [self._times.gap(key, ticks[key]) for key in keys]
+            values = [
+                np.append(as_real(value, name=self._name(key)), gap)
+                for key, value, gap in zip(keys, values, gaps, strict=True)
+            ]
+        step = self._observe(rows, keys, values)
+        decisions = {keys[row]: decision for row, decision in self._fold.decided(step).items()}
+        self._keep(rows, step, fresh)  # nothing can be refused from here on
         self._times.keep(keys, ticks)
-        if decisions:
-            self._close(list(decisions))
-            self._decided.update(decisions)
+        self._close(list(decisions))
+        self._decided.update(decisions)
         return decisions
 
-    def _sorted_out(self, observations: Mapping[Any, ArrayLike]) -> tuple[list[Key], list[Key]]:
+    def _known_and_fresh(self, observations: Mapping[Any, ArrayLike]) -> tuple[list[Key], list[Key]]:
         """The keys of open series and those of new ones."""
         fresh = [key for key in observations if key not in self._row_of]
         if not fresh:
             return list(observations), fresh
         for key in fresh:
             if key in self._decided:
-                got = f"one of {key!r}, which was {told(self._decided[key])}"
+                got = f"one of {key!r}, which was {closing(self._decided[key])}"
                 remedy = f"Call forget({key!r}) to start a new series under that key."
                 raise InvalidArgument("observations", "of series that are still open", got, remedy)
             if not isinstance(key, str | int) or isinstance(key, bool):
@@ -213,62 +228,43 @@ class Fleet:
                 raise InvalidArgument("key", "a string or a whole number", got, remedy)
         return [key for key in observations if key in self._row_of], fresh
 
-    def _timed(
-        self,
-        keys: list[Key],
-        values: list[ArrayLike],
-        times: Mapping[Any, object] | None,
-        name_of: Callable[[Key], str],
-    ) -> tuple[list[ArrayLike], dict[Key, Tick]]:
-        """The observations, with their gaps where times came with them, and these times."""
-        if times is None:
-            return values, {}
-        ticks = self._times.ticks(times, keys, self._row_of)
-        gaps = [self._times.gap(key, ticks[key]) for key in keys]
-        return [
-            np.append(as_real(value, name=name_of(key)), gap)
-            for key, value, gap in zip(keys, values, gaps, strict=True)
-        ], ticks
-
-    def _observe(
-        self, rows: torch.Tensor | None, keys: list[Key], values: list[ArrayLike], name_of: Callable[[Key], str]
-    ) -> FoldStep:
-        """The moment, of which nothing is kept yet."""
+    def _observe(self, rows: torch.Tensor | None, keys: list[Key], values: list[ArrayLike]) -> FoldStep:
+        """The step of the fold; the rows are not changed yet."""
         before = self._rows.all() if rows is None else self._rows.take(rows)
         count = len(before[-1])
         if count < len(keys):
             fresh = self._fold.fresh(len(keys) - count)
             before = tuple(torch.cat(pair) for pair in zip(before, fresh, strict=True)) if count else fresh
         try:
-            moment = self._fold.observe(before, self._fold.read(values, before[0].device))
+            step = self._fold.observe(before, self._fold.read(values, before[0].device))
         except (ValueError, RuntimeError):
             for key, value in zip(keys, values, strict=True):
-                self._fold.blame(value, name=name_of(key))
+                self._fold.blame(value, name=self._name(key))
             raise
-        stray = self._fold.stray_row(moment)
+        stray = self._fold.stray_row(step)
         if stray is not None:
-            got = f"{moment.scores[stray].tolist()} from {name_of(keys[stray])} at time {int(moment.after[-1][stray])}"
+            got = f"{step.scores[stray].tolist()} from {self._name(keys[stray])} at time {int(step.after[-1][stray])}"
             remedy = "Check for an overflow in the model or in its input."
             raise InvalidArgument("scores", "finite", got, remedy)
-        return moment
+        return step
 
-    def _keep(self, rows: torch.Tensor | None, moment: FoldStep, fresh: list[Key]) -> None:
-        """What is remembered from now on, with new series behind the others."""
+    def _keep(self, rows: torch.Tensor | None, step: FoldStep, fresh: list[Key]) -> None:
+        """Store the new state, with new series behind the others."""
         if rows is None:
-            self._rows.replace(moment.after)
+            self._rows.replace(step.after)
         else:
             if len(rows):
-                self._rows.put(rows, tuple(part[: len(rows)] for part in moment.after))
+                self._rows.put(rows, tuple(tensor[: len(rows)] for tensor in step.after))
             if fresh:
-                self._rows.append(tuple(part[len(rows) :] for part in moment.after))
+                self._rows.append(tuple(tensor[len(rows) :] for tensor in step.after))
         self._row_of.update((key, row) for row, key in enumerate(fresh, start=len(self._keys)))
         self._keys += fresh
 
     def _row(self, key: Key) -> LiveState:
-        """What is remembered of an open series."""
+        """The state of an open series."""
         if key not in self._row_of:
-            raise InvalidArgument("key", "that of an open series", repr(key), "`key in fleet` tells.")
-        return tuple(part[[self._row_of[key]]] for part in self._rows.all())
+            raise InvalidArgument("key", "that of an open series", repr(key), "Check with `key in fleet`.")
+        return tuple(tensor[[self._row_of[key]]] for tensor in self._rows.all())
 
     def _rows_of(self, keys: list[Key]) -> torch.Tensor:
         return torch.tensor([self._row_of[key] for key in keys], dtype=torch.int64, device=self._rows.device)
@@ -276,14 +272,16 @@ class Fleet:
     @torch.inference_mode()
     def _finish(self, keys: list[Key]) -> dict[Key, Decision]:
         rows = self._rows_of(keys)
-        decisions = dict(zip(keys, self._fold.forced(tuple(part[rows] for part in self._rows.all()[-4:])), strict=True))
+        decisions = dict(
+            zip(keys, self._fold.forced(tuple(tensor[rows] for tensor in self._rows.all()[-4:])), strict=True)
+        )
         self._close(keys)
         self._decided.update(decisions)
         return decisions
 
     @torch.inference_mode()
     def _close(self, keys: list[Key]) -> None:
-        """Let the rows of these series go; the last ones take their places."""
+        """Free the rows of these series; the last rows move into the gaps."""
         if not keys:
             return
         for key in keys:
@@ -293,25 +291,9 @@ class Fleet:
             self._row_of[self._keys[index]] = index
         del self._keys[self._rows.count :]
 
-    def _snapshot(self, of: Of) -> bytes:
-        return pack(FleetState(self._row_of, self._rows.all(), self._decided, self._times.newest), self._fold, of)
 
-    def _restore(self, snapshot: bytes, of: Of) -> None:
-        if self._keys or self._decided:
-            got, remedy = f"one of {len(self)} open and {len(self._decided)} decided series", "Make another one for it."
-            raise InvalidArgument(of, "new to take a snapshot in", got, remedy)
-        self._row_of, rows, self._decided, newest = unpack(snapshot, self._fold, of)
-        self._times = Times(newest)
-        self._keys = sorted(self._row_of, key=self._row_of.__getitem__)
-        self._rows.replace(rows)
-
-
-def _in_fleet(key: Key) -> str:
-    return f"observations[{key!r}]"
-
-
-def told(decision: Decision) -> str:
-    """What happened to a closed series."""
+def closing(decision: Decision) -> str:
+    """How a series was closed, as text."""
     if decision.label is None:
         return f"closed at time {decision.time} without a class"
     return f"decided at time {decision.time} as {decision.label!r}"

@@ -1,4 +1,4 @@
-"""Decisions from lines of text, JSON or CSV, each the moment it is made: what stands behind `sooner stream`."""
+"""Decisions from lines of text, JSON or CSV, as soon as they are made: the function behind `sooner stream`."""
 
 import csv
 import json
@@ -11,7 +11,7 @@ import numpy as np
 
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.series.columns import GAP, Gaps, spelled
-from sooner.stream.fleet import Fleet, Key, told
+from sooner.stream.fleet import Fleet, Key, closing
 from sooner.stream.fold import Decision
 from sooner.types import FloatArray
 
@@ -27,10 +27,9 @@ _YES, _NO = ("1", "true", "yes"), ("", "0", "false", "no")
 
 @dataclass(frozen=True)
 class Fields:
-    """What the fields of a line are called; `channels` in the order in which the model reads them.
+    """The names of the fields of a line; None stands for the usual names of tables.
 
-    Without a name, the series and the time are what a table would call them. With `gaps`, the time is read, and where there is
-    none, the field `GAP`.
+    With `gaps` the time is read, or without a time the field `GAP`.
     """
 
     series: str | None
@@ -39,8 +38,8 @@ class Fields:
     channels: tuple[str, ...] | None
     gaps: Gaps
 
-    def found(self, first: Mapping[str, Any]) -> "Known":
-        """All names, by the first line."""
+    def resolved(self, first: Mapping[str, Any]) -> "KnownFields":
+        """The names in the first line."""
         others = [name for name in first if name not in (self.channels or ())]
         series = self.series or spelled("series", others) or "series"
         time = self.time or spelled("time", others) or "time"
@@ -48,12 +47,12 @@ class Fields:
         if gaps == "channel" and channels is not None:
             whole = first.get(WHOLE)
             if (isinstance(whole, list) and len(whole) == 1 + len(channels)) or (time not in first and GAP in first):
-                channels, gaps = (*channels, GAP), "none"  # the sender has counted the gaps itself
-        return Known(series, time, self.end, channels, gaps == "channel")
+                channels, gaps = (*channels, GAP), "none"  # the lines contain the gaps
+        return KnownFields(series, time, self.end, channels, gaps == "channel")
 
 
-class Known(NamedTuple):
-    """`Fields` whose names are all known."""
+class KnownFields(NamedTuple):
+    """The names of the fields that the lines have."""
 
     series: str
     time: str
@@ -61,16 +60,16 @@ class Known(NamedTuple):
     channels: tuple[str, ...] | None
     timed: bool
 
-    def when(self, value: Any, number: int, line: str) -> Any:
-        """The time of an observation, where it is needed."""
+    def read_time(self, value: Any, number: int, line: str) -> Any:
+        """The time of an observation, if it is needed."""
         if self.timed and value in (None, ""):
-            remedy = f"The model reads the time since the observation before: give the time, or that as {GAP!r}."
+            remedy = f"The model reads the time since the previous observation: give the time, or that as {GAP!r}."
             raise _refused(number, f"one with a time as {self.time!r}", line, remedy)
         return value if self.timed else None
 
 
 class Arrival(NamedTuple):
-    """What a line says: whose it is (None where series have no names), what was observed, when, and whether that was all."""
+    """The content of a line: its number and text, the series ID (if any), the observation, its time, and the end flag."""
 
     number: int
     text: str
@@ -92,25 +91,25 @@ def decisions_of(
     gaps: Gaps = "none",
     late: Late = "ignore",
 ) -> Iterator[dict[str, Any]]:
-    """Read lines as they arrive, and yield each decision the moment it is made; after the last line, those of all open series.
+    """Read lines as they arrive, and yield each decision as soon as it is made; at the end, those of all open series.
 
-    JSON: one object a line, {"series": "a", "x": [0.5, 1.0]}, or a field for each channel, {"series": "a", "hum": 0.5}. CSV:
-    a header, then one observation a line. Lines of a series come in the order of time. Without a series field there is one
-    series. A missing value is null or an empty cell. Where `end` is true the series is over, with or without an observation
-    in that line, and the next line with its name begins another one.
+    JSON: one object per line, {"series": "a", "x": [0.5, 1.0]}, or a field for each channel, {"series": "a", "hum": 0.5}. CSV:
+    a header, then one observation per line. The lines of a series are in the order of time. Without a series field there is one
+    series. A missing value is null or an empty cell. If `end` is true the series ends, with or without an observation in that
+    line, and the next line with its ID starts another one.
 
     Args:
-        lines: for example `sys.stdin`; no line is waited for before the one at hand is done with.
-        fleet: the live series. What it holds already goes on.
+        lines: for example `sys.stdin`; each line is processed before the next one is read.
+        fleet: the live series; open series continue.
         layout: "jsonl" or "csv".
-        series: the field that names the series; None for what a table would call it (`Columns`).
-        time: the field of the time, which is only read for gaps; None as for `series`.
-        end: the field that is true in the last line of a series.
-        channels: the fields of an observation, in the model's order; others are not read. By default all that the first line
-            has, in its order.
-        gaps: "channel" for a model that reads gaps: the time since the observation before becomes the last channel, as in
-            `read_table`. Lines without a time hold it themselves, as the field `gap`.
-        late: observations after a decision are skipped by "ignore", since senders go on sending, and an error by "refuse".
+        series: field with the series ID; None for the usual names (`Columns`).
+        time: field with the time, which is only read for gaps; None as for `series`.
+        end: field that is true in the last line of a series.
+        channels: fields of an observation, in the order of the model; others are ignored. By default all fields of the first
+            line, in its order.
+        gaps: "channel" for a model that reads gaps: the time since the previous observation becomes the last channel, as in
+            `read_table`. Lines without a time contain it as the field `gap`.
+        late: "ignore" skips observations after a decision, "refuse" raises an error.
 
     >>> import torch
     >>> from sooner.models import FrameClassifier
@@ -138,16 +137,18 @@ def decisions_of(
 def _decide(arrivals: Iterator[Arrival], fleet: Fleet, late: Late) -> Iterator[dict[str, Any]]:
     for arrival in arrivals:
         key = _UNNAMED if arrival.key is None else arrival.key
-        late_one = arrival.observation is not None and key in fleet.decided
-        if late_one and late == "refuse":
-            remedy = f"It was {told(fleet.decided[key])}; a name begins another series once a line has ended the first."
+        is_late = arrival.observation is not None and key in fleet.decided
+        if is_late and late == "refuse":
+            remedy = (
+                f"It was {closing(fleet.decided[key])}; a name begins another series once a line has ended the first."
+            )
             raise _refused(arrival.number, "one of a series that is still open", arrival.text, remedy)
-        if arrival.observation is not None and not late_one:
+        if arrival.observation is not None and not is_late:
             try:
                 times = None if arrival.time is None else {key: arrival.time}
                 decisions = fleet.update({key: arrival.observation}, times)
             except InvalidArgument as error:
-                expected = "an observation that can be taken in"
+                expected = "an observation that can be processed"
                 raise _refused(arrival.number, expected, arrival.text, str(error)) from None
             yield from (_record(key, decision) for key, decision in decisions.items())
         if arrival.ended:
@@ -168,42 +169,46 @@ def _from_json(lines: Iterable[str], names: Fields) -> Iterator[Arrival]:
     first = next(objects, None)
     if first is None:
         return
-    fields = names.found(first[2])
+    fields = names.resolved(first[2])
     named, channels = first[2].get(fields.series) is not None, fields.channels
-    for number, line, said in chain([first], objects):
-        key, ended, when = said.pop(fields.series, None), said.pop(fields.end, False), said.pop(fields.time, None)
+    for number, line, record in chain([first], objects):
+        key, ended, time = (
+            record.pop(fields.series, None),
+            record.pop(fields.end, False),
+            record.pop(fields.time, None),
+        )
         if (key is not None) != named or isinstance(key, bool) or not isinstance(key, str | int | None) or key == "":
             expected = f"one with a name (a string or a whole number) as {fields.series!r}"
             raise _refused(number, expected, line, "Name the series in all lines, or in none.")
         if not isinstance(ended, bool):
             raise _refused(number, f"one with true or false as {fields.end!r}", line, "Leave it out for false.")
         value: Any = None
-        whole = isinstance(said.get(WHOLE), list) or (fields.channels is None and list(said) == [WHOLE])
+        whole = isinstance(record.get(WHOLE), list) or (fields.channels is None and list(record) == [WHOLE])
         if whole:
-            value = said[WHOLE]
-        elif said or not ended:
-            channels = tuple(said) if channels is None else channels
-            value = _channels(number, line, said, channels, strict=fields.channels is None)
+            value = record[WHOLE]
+        elif record or not ended:
+            channels = tuple(record) if channels is None else channels
+            value = _channels(number, line, record, channels, strict=fields.channels is None)
         if value is None:
             yield Arrival(number, line, key, None, None, ended)
         else:
-            time = fields.when(when, number, line)
+            time = fields.read_time(time, number, line)
             yield Arrival(number, line, key, _numbers(number, line, value), time, ended)
 
 
 def _object(number: int, line: str) -> dict[str, Any]:
     try:
-        said = json.loads(line)
+        record = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise _refused(number, "a JSON object", line, f"It cannot be read: {error}.") from None
-    if not isinstance(said, dict):
+    if not isinstance(record, dict):
         raise _refused(number, "a JSON object", line, 'For example {"series": "a", "x": [0.5]}.')
-    return said
+    return record
 
 
-def _channels(number: int, line: str, said: dict[str, Any], channels: tuple[str, ...], *, strict: bool) -> list[Any]:
-    missing = [name for name in channels if name not in said]
-    extra = [name for name in said if strict and name not in channels]
+def _channels(number: int, line: str, record: dict[str, Any], channels: tuple[str, ...], *, strict: bool) -> list[Any]:
+    missing = [name for name in channels if name not in record]
+    extra = [name for name in record if strict and name not in channels]
     expected = f"one with the channels {', '.join(map(repr, channels))}" if channels else "one with an observation"
     if missing or not channels:
         named = ", ".join(map(repr, missing))
@@ -211,14 +216,14 @@ def _channels(number: int, line: str, said: dict[str, Any], channels: tuple[str,
         raise _refused(number, expected, line, remedy)
     if extra:
         raise _refused(number, expected, line, f"Name the channels, and {extra[0]!r} will not be read.")
-    return [said[name] for name in channels]
+    return [record[name] for name in channels]
 
 
 def _from_csv(lines: Iterable[str], names: Fields) -> Iterator[Arrival]:
     reader = csv.reader(lines)
     try:
         header = [name.strip().removeprefix("\ufeff") for name in next(reader, [])]
-        fields = names.found(dict.fromkeys(header))
+        fields = names.resolved(dict.fromkeys(header))
         channels = _columns(header, fields)
         for cells in reader:
             number, text = reader.line_num, ",".join(cells)
@@ -238,20 +243,20 @@ def _from_csv(lines: Iterable[str], names: Fields) -> Iterator[Arrival]:
                 yield Arrival(number, text, row.get(fields.series), None, None, over)
                 continue
             observation = _numbers(number, text, [cell or None for cell in seen])
-            time = fields.when(row.get(fields.time), number, text)
+            time = fields.read_time(row.get(fields.time), number, text)
             yield Arrival(number, text, row.get(fields.series), observation, time, over)
     except csv.Error as error:
         raise InvalidArgument(f"line {reader.line_num}", "CSV", "something else", f"It says: {error}.") from None
 
 
-def _columns(header: list[str], fields: Known) -> list[str]:
+def _columns(header: list[str], fields: KnownFields) -> list[str]:
     if len(set(header)) != len(header):
         raise _refused(1, "a header of different names", ",".join(header), "Name each column once.")
     channels = [name for name in header if name not in (fields.series, fields.time, fields.end)]
     wanted = [*(fields.channels or ()), *([fields.time] if fields.timed else [])]
     missing = [name for name in wanted if name not in header]
     if missing:
-        remedy = f"The model reads the time since the observation before as {GAP!r}." if fields.timed else _READS
+        remedy = f"The model reads the time since the previous observation as {GAP!r}." if fields.timed else _READS
         raise _refused(1, f"a header with {', '.join(map(repr, missing))} too", ",".join(header), remedy)
     if not channels:
         raise _refused(1, "a header with a channel", ",".join(header), "The first line names the columns.")

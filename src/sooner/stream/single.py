@@ -6,16 +6,28 @@ from typing import Any
 from sooner.errors import InvalidArgument
 from sooner.models.base import Model
 from sooner.rules.base import Rule
-from sooner.stream.fleet import Fleet, Key, told
+from sooner.stream.fleet import Fleet, Key, closing
 from sooner.stream.fold import AtEnd, Decision, Prepare
+from sooner.stream.snapshot import Owner
 from sooner.types import ArrayLike, FloatArray
 
 _ONLY = 0
 
 
+class _SingleFleet(Fleet):
+    """Its errors name no key."""
+
+    _owner: Owner = "stream"
+
+    def _name(self, key: Key) -> str:
+        del key
+        return "observation"
+
+
 class Stream:
     """One live series; the arguments are those of `Fleet`.
 
+    >>> import torch
     >>> from sooner.models import FrameClassifier
     >>> from sooner.models.image.encoders import Identity
     >>> from sooner.rules import MSPRT
@@ -39,27 +51,27 @@ class Stream:
         at_end: AtEnd = "force",
         limit: float | None = None,
     ) -> None:
-        self._fleet = Fleet(
+        self._fleet = _SingleFleet(
             model, rule, classes=classes, prepare=prepare, offset=offset, deadline=deadline, at_end=at_end, limit=limit
         )
 
     def update(self, observation: ArrayLike, time: object = None) -> Decision | None:
-        """Take the next observation in: the decision if the rule fires now or the deadline has come, and else None.
+        """Process the next observation; returns the decision if the rule fires or the deadline is reached, else None.
 
         Args:
-            observation: what was observed.
+            observation: a number, or an array with a value for each channel.
             time: for a model that reads gaps, as in `Fleet.update`.
         """
         if self.decision is not None:
-            got, remedy = f"one after it was {told(self.decision)}", "Make a new stream for the next series."
+            got, remedy = f"one after it was {closing(self.decision)}", "Make a new stream for the next series."
             raise InvalidArgument("observation", "of a series that is still open", got, remedy)
         times = None if time is None else {_ONLY: time}
-        return self._fleet._update({_ONLY: observation}, times, _alone).get(_ONLY)
+        return self._fleet.update({_ONLY: observation}, times).get(_ONLY)
 
     def finish(self) -> Decision:
-        """The series has ended: its decision, by force where the rule has not fired."""
+        """End the series; returns its decision, which is forced if the rule has not fired."""
         if not len(self._fleet) and self.decision is None:
-            remedy = "Without an observation there is nothing to decide."
+            remedy = "A series begins with its first observation."
             raise InvalidArgument("stream", "one with observations to be finished", "none", remedy)
         return self._fleet.finish(_ONLY)
 
@@ -70,7 +82,7 @@ class Stream:
 
     @property
     def scores(self) -> FloatArray | None:
-        """(classes,): the newest scores, as the rule saw them; None before the first observation and after the decision."""
+        """(classes,): the newest scores, as the rule reads them; None before the first observation and after the decision."""
         return self._fleet.scores(_ONLY) if len(self._fleet) else None
 
     @property
@@ -83,7 +95,7 @@ class Stream:
 
     @property
     def rule(self) -> Rule:
-        """The rule that decides; another one counts from the next observation on."""
+        """The rule; a new one takes effect with the next observation."""
         return self._fleet.rule
 
     @rule.setter
@@ -97,13 +109,8 @@ class Stream:
 
     def snapshot(self) -> bytes:
         """As `Fleet.snapshot`."""
-        return self._fleet._snapshot("stream")
+        return self._fleet.snapshot()
 
     def restore(self, snapshot: bytes) -> None:
         """As `Fleet.restore`, in a new stream."""
-        self._fleet._restore(snapshot, "stream")
-
-
-def _alone(key: Key) -> str:
-    del key
-    return "observation"
+        self._fleet.restore(snapshot)

@@ -1,7 +1,7 @@
-"""Live series as bytes, to go on with in another process (`sooner.container`: safetensors and JSON, never pickle).
+"""Snapshots: the state of live series as bytes (`sooner.container`: safetensors and JSON, never pickle).
 
-With them goes what must be the same for the same decisions: the settings of the fleet, and a digest of the model and of the
-names of its classes. So no series goes on under another model.
+A snapshot contains the settings of the fleet and a hash of the model and its class names, so that series never continue with
+another model.
 """
 
 import json
@@ -21,16 +21,15 @@ from sooner.stream.fold import Decision, Fold
 from sooner.stream.times import Tick
 from sooner.types import LiveState
 
-Of: TypeAlias = Literal["fleet", "stream"]
+Owner: TypeAlias = Literal["fleet", "stream"]
 
-_KIND = ContainerFormat(
+_FORMAT = ContainerFormat(
     "snapshot", "one of live series", "sooner.stream", 1, "Give the bytes that `snapshot()` returned, all of them."
 )
 
 
 class FleetState(NamedTuple):
-    """All that a fleet remembers: the row of each open series, in the order in which they opened, the rows, the decisions, and
-    the time of the newest observation of series that came with times."""
+    """The state of a fleet: the row of each open series in the order of opening, the rows, the decisions, the newest times."""
 
     row_of: dict[Any, int]
     rows: LiveState
@@ -38,37 +37,37 @@ class FleetState(NamedTuple):
     times: dict[Any, Tick]
 
 
-def pack(held: FleetState, fold: Fold, of: Of) -> bytes:
+def pack(state: FleetState, fold: Fold, owner: Owner) -> bytes:
     """The bytes of a snapshot."""
-    place_of = {name: index for index, name in enumerate(fold.classes)}
-    sets = fold.at_end == "set"
+    index_of = {name: index for index, name in enumerate(fold.classes)}
+    decisions, sets = state.decided.values(), fold.at_end == "set"
     closed = [
-        (place_of.get(made.label, -1) if made.crossed or not sets else -1, made.time, made.crossed)
-        for made in held.decided.values()
+        (index_of.get(decision.label, -1) if decision.crossed or not sets else -1, decision.time, decision.crossed)
+        for decision in decisions
     ]
-    tensors = {f"rows.{part}": rows for part, rows in enumerate(held.rows)} | {
-        "open.keys": _text(list(held.row_of)),
-        "open": torch.tensor(list(held.row_of.values()), dtype=torch.int64),
-        "closed.keys": _text(list(held.decided)),
+    tensors = {f"rows.{index}": rows for index, rows in enumerate(state.rows)} | {
+        "open.keys": _text(list(state.row_of)),
+        "open": torch.tensor(list(state.row_of.values()), dtype=torch.int64),
+        "closed.keys": _text(list(state.decided)),
         "closed": torch.tensor(closed, dtype=torch.int64).reshape(-1, 3),
     }
-    if held.times:  # most series come without
-        tensors["open.times"] = _text([held.times.get(key) for key in held.row_of])
-    if sets:  # a set is named by the indices of its labels
-        left = [None if made.crossed else [place_of[name] for name in made.label] for made in held.decided.values()]
-        tensors["closed.sets"] = _text(left)
-    about = {"of": of, "model": fingerprint(fold.model, fold.classes), "settings": settings_of(fold)}
-    return seal(_KIND, about, tensors)
+    if state.times:  # most fleets have no times
+        tensors["open.times"] = _text([state.times.get(key) for key in state.row_of])
+    if sets:  # the indices of the labels of each set
+        indices = [None if decision.crossed else [index_of[name] for name in decision.label] for decision in decisions]
+        tensors["closed.sets"] = _text(indices)
+    about = {"of": owner, "model": fingerprint(fold.model, fold.classes), "settings": settings_of(fold)}
+    return seal(_FORMAT, about, tensors)
 
 
-def unpack(snapshot: bytes, fold: Fold, of: Of) -> FleetState:
-    """What was packed, if it belongs to this fold."""
-    about, tensors = unseal(_KIND, snapshot)
-    if about["of"] != of:
-        remedy = f"A {about['of']} goes on as a {about['of']}."
-        raise InvalidArgument("snapshot", f"of a {of}", f"one of a {about['of']}", remedy)
+def unpack(snapshot: bytes, fold: Fold, owner: Owner) -> FleetState:
+    """The state in a snapshot, if it belongs to this fold."""
+    about, tensors = unseal(_FORMAT, snapshot)
+    if about["of"] != owner:
+        remedy = f"Restore it into a {about['of']}."
+        raise InvalidArgument("snapshot", f"of a {owner}", f"one of a {about['of']}", remedy)
     if about["model"] != fingerprint(fold.model, fold.classes):
-        remedy = "Its series can only go on with the same weights and the same names of classes."
+        remedy = "Its series can only continue with the same weights and class names."
         raise InvalidArgument("snapshot", "of this model and these classes", "one of others", remedy)
     settings = settings_of(fold)
     for name in {**settings, **about["settings"]}:
@@ -76,35 +75,29 @@ def unpack(snapshot: bytes, fold: Fold, of: Of) -> FleetState:
         if theirs != ours:
             remedy = "Restore with the same settings; the rule may be changed afterwards."
             raise InvalidArgument(name, f"that of the snapshot, {json.dumps(theirs)}", json.dumps(ours), remedy)
-    # A copy, in memory that torch has aligned: what comes next is then the same to the last bit.
-    rows = tuple(tensors[f"rows.{part}"].clone().to(like.device) for part, like in enumerate(fold.fresh(1)))
-    names = (*fold.classes, None)  # the last one is what -1 stands for
-    made = [Decision(names[label], time, bool(crossed)) for label, time, crossed in tensors["closed"].tolist()]
-    if "closed.sets" in tensors:
-        left = _keys(tensors["closed.sets"])
-        made = [
-            one if places is None else replace(one, label=tuple(fold.classes[place] for place in places))
-            for one, places in zip(made, left, strict=True)
-        ]
+    # A copy, in memory that torch has aligned: the next step is then the same to the last bit.
+    rows = tuple(tensors[f"rows.{index}"].clone().to(like.device) for index, like in enumerate(fold.fresh(1)))
+    names = (*fold.classes, None)  # -1 is the index of None
+    decisions = [Decision(names[label], time, bool(crossed)) for label, time, crossed in tensors["closed"].tolist()]
+    for index, labels in enumerate(_keys(tensors["closed.sets"]) if "closed.sets" in tensors else []):
+        if labels is not None:
+            decisions[index] = replace(decisions[index], label=tuple(fold.classes[label] for label in labels))
     row_of = dict(zip(_keys(tensors["open.keys"]), tensors["open"].tolist(), strict=True))
     newest = zip(row_of, _keys(tensors["open.times"]), strict=True) if "open.times" in tensors else ()
     times = {key: Tick(*tick) for key, tick in newest if tick is not None}
-    return FleetState(row_of, rows, dict(zip(_keys(tensors["closed.keys"]), made, strict=True)), times)
+    return FleetState(row_of, rows, dict(zip(_keys(tensors["closed.keys"]), decisions, strict=True)), times)
 
 
 def settings_of(fold: Fold) -> dict[str, Any]:
-    """What must be the same for the same decisions, as JSON can say it."""
+    """The settings that the decisions depend on, as JSON types."""
     offset = None if fold.offset is None else fold.offset.tolist()
     settings = {"rule": description(fold.rule), "offset": offset, "deadline": fold.deadline, "at_end": fold.at_end}
     return settings if fold.limit is None else {**settings, "limit": fold.limit}  # most series have no label sets
 
 
 def fingerprint(model: Model, classes: Sequence[Any]) -> str:
-    """A digest of the model's kind, its weights and the names of its classes.
-
-    A `PrefixScorer` has no weights: its checkpoints stand for them, with the calibration of each.
-    """
-    # The eps of batch norm is no weight; only another one than PyTorch's is named, as snapshots of the past name none.
+    """A hash of the model's class, its weights (of a `PrefixScorer` the fitted classifiers) and the class names."""
+    # The eps of batch norm is not a weight. PyTorch's default is left out, as in older snapshots.
     norms = (module.eps for module in model.modules() if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d))
     unusual = sorted({eps for eps in norms if eps != 1e-5})
     about = [type(model).__qualname__, model.features, model.order, model.formula, list(map(repr, classes)), *unusual]
@@ -117,7 +110,7 @@ def fingerprint(model: Model, classes: Sequence[Any]) -> str:
 
 
 def _text(keys: list[Any]) -> Tensor:
-    # Keys are tensors of bytes, since a header of safetensors ends at 100 MB.
+    # Keys are tensors of bytes because the header of safetensors is limited to 100 MB.
     return torch.frombuffer(bytearray(json.dumps(keys).encode()), dtype=torch.uint8)
 
 
