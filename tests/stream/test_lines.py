@@ -305,7 +305,7 @@ class TestGaps:
         fleet = fleet_of()
         lines = iter(objects({"time": 3, "p": 1}, {"time": 3, "p": 1}, {"time": 7.5, "p": 1}))
         with pytest.raises(
-            InvalidArgument, match=r"must be later than 3, got 3\. The observations of a series come in"
+            InvalidArgument, match=r"must be later than 3, got 3\. The observations of a series must be in"
         ):
             list(decisions_of(lines, fleet, **rule))
         assert list(decisions_of(lines, fleet, **rule)) == [record(None, "down", 2, False)]
@@ -315,8 +315,8 @@ class TestGaps:
     def test_need_a_time_in_every_line(self):
         rule = {"channels": ["p"], "gaps": "channel"}
         assert said_by(objects({"p": 1}), **rule) == (
-            """`line 1` must be one with a time as 'time', got '{"p": 1}'. The model reads the time since the observation """
-            "before: give the time, or that as 'gap'."
+            """`line 1` must be one with a time as 'time', got '{"p": 1}'. The model reads the time since the previous """
+            "observation: give the time, or that as 'gap'."
         )
         assert "`line 2` must be one with a time as 'time'" in said_by(objects({"p": 1, "time": 1}, {"p": 1}), **rule)
         assert said_by(["p"], layout="csv", **rule).startswith("`line 1` must be a header with 'time' too, got 'p'.")

@@ -123,7 +123,7 @@ def test_a_bad_time_is_refused_and_nothing_is_taken_in(times, message):
 def test_a_series_that_began_without_times_goes_on_without():
     fleet = fleet_of()
     fleet.update({"a": [1.0, 0.0]})
-    with pytest.raises(InvalidArgument, match="`times` must be given from the first observation of a series on"):
+    with pytest.raises(InvalidArgument, match="`times` must be given from the first observation of a series"):
         fleet.update({"a": [1.0]}, times={"a": 5})
     fleet.update({"b": [1.0]}, times={"b": 5})
     fleet.update({"b": [1.0, 3.0]})  # its sender counts from now on

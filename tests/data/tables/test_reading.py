@@ -620,7 +620,7 @@ MESSAGES = {
             _folder("two", {"1.csv": (HEAD + GOOD).encode(), "2.csv": f"{HEAD}c,2026-11-15,x,1,2".encode()})
         ),
         "`two/2.csv` must be a table with numbers in column 'time' as in the rows before, got timestamps from row 1 on. "
-        "Write all times in the same way.",
+        "Write all times alike.",
     ),
     "ids of two types": (
         lambda: read_table(_two_parquet([("a", 1, "x", 1.0, 1.0)], [(1, 1, "y", 1.0, 1.0)])),
