@@ -257,8 +257,7 @@ def test_a_stream_speaks_of_itself():
     stream = Stream(evidence(), MSPRT(3.0), classes=["up", "down"])
     assert (stream.scores, stream.decision) == (None, None)
     assert said_by(stream.finish) == (
-        "`stream` must be one with observations to be finished, got none. "
-        "A series begins with its first observation."
+        "`stream` must be one with observations to be finished, got none. A series begins with its first observation."
     )
     assert said_by(lambda: stream.update([1.0])) == (
         "`observation` must be of shape (2,), got shape (1,). That is what the model reads."
@@ -368,8 +367,7 @@ def test_the_bytes_of_a_stream_are_those_of_its_tensors():
         (lambda: fleet_of().update([UP]), '`observations` must be a dict, got a list. {"sensor-7": x} is one.'),
         (
             lambda: fleet_of().finish("a"),
-            "`key` must be that of a series with observations, got 'a'. "
-            "A series begins with its first observation.",
+            "`key` must be that of a series with observations, got 'a'. A series begins with its first observation.",
         ),
         (
             lambda: fleet_of().forget("a"),

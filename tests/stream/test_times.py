@@ -99,7 +99,10 @@ def test_a_closed_series_leaves_no_time_behind():
 @pytest.mark.parametrize(
     ("times", "message"),
     [
-        ({"a": 5}, "`times['a']` must be later than 5, got 5. The observations of a series must be in the order of time."),
+        (
+            {"a": 5},
+            "`times['a']` must be later than 5, got 5. The observations of a series must be in the order of time.",
+        ),
         (
             {"a": "2026-11-15"},
             "`times['a']` must be a number, as the previous time, got a timestamp. Write all times in the same way.",
