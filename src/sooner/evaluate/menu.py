@@ -29,6 +29,13 @@ class Offer:
     error: float | None
     mean_time: float | None
 
+    def row(self) -> tuple[str, str, str, str]:
+        """The row of the table as text."""
+        maximum = "least" if self.max_error is None else f"{self.max_error:.0%}"
+        if self.threshold is None or self.error is None or self.mean_time is None:
+            return maximum, "not reachable", "", ""
+        return maximum, f"{self.error:.1%}", f"{self.mean_time:.2f}", f"{self.threshold:.4g}"
+
 
 @dataclass(frozen=True)
 class Menu:
@@ -50,7 +57,7 @@ class Menu:
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """The rows of the table as text: error at most, error, mean time, threshold."""
-        return [_row(offer) for offer in self.offers]
+        return [offer.row() for offer in self.offers]
 
     def to_dict(self) -> dict[str, Any]:
         """The menu for JSON."""
@@ -81,10 +88,3 @@ def _offer(curve: SATCurve, max_error: float | None, rule: type[ThresholdRule]) 
     index = meets[0]
     threshold = float(midpoint_rule(rule, curve, float(curve.thresholds[index])).cutoff)
     return Offer(max_error, threshold, float(curve.errors[index]), float(curve.mean_times[index]))
-
-
-def _row(offer: Offer) -> tuple[str, str, str, str]:
-    maximum = "least" if offer.max_error is None else f"{offer.max_error:.0%}"
-    if offer.threshold is None or offer.error is None or offer.mean_time is None:
-        return maximum, "not reachable", "", ""
-    return maximum, f"{offer.error:.1%}", f"{offer.mean_time:.2f}", f"{offer.threshold:.4g}"

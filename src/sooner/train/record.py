@@ -6,7 +6,6 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any
 
 from sooner.train.learner import Validation
 from sooner.train.precision import Precision
@@ -42,7 +41,10 @@ class TrainingRecord:
 
     def to_json(self) -> str:
         """The record as JSON; a loss that overflowed is null."""
-        best, *history = (_without_nan(validation) for validation in (self.best, *self.history))
+        best, *history = (
+            {key: value if math.isfinite(value) else None for key, value in validation._asdict().items()}
+            for validation in (self.best, *self.history)
+        )
         record = {
             "settings": to_dict(self.settings),
             "seed": self.seed,
@@ -55,7 +57,3 @@ class TrainingRecord:
             "seconds": self.seconds,
         }
         return json.dumps(record, indent=2, allow_nan=False)
-
-
-def _without_nan(validation: Validation) -> dict[str, Any]:
-    return {key: value if math.isfinite(value) else None for key, value in validation._asdict().items()}
