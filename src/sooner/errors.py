@@ -62,6 +62,12 @@ class UnknownName(InvalidArgument):
         super().__init__(argument, f"one of {', '.join(map(repr, names))}", repr(name), remedy)
 
 
+def refuse_unknown(argument: str, name: object, known: Iterable[str]) -> None:
+    """Raise `UnknownName` unless the name is among the known ones."""
+    if name not in (names := tuple(known)):
+        raise UnknownName(argument, name, names)
+
+
 class UnreadableFile(InvalidArgument):
     """A file is damaged, or of another type than its name says."""
 

@@ -138,7 +138,7 @@ MESSAGES = {
     ),
     "text among the channels": (
         lambda: Series.of(pa.table(ROWS), series="pump", time="minute", label="site"),
-        "`channels` must be columns of numbers in X, got text in 'state'. Leave it out by ignore=, or name its part: series=, "
+        "`channels` must be columns of numbers in X, got text in 'state'. Leave it out by ignore=, or name its role: series=, "
         "time=, label= or group=.",
     ),
 }

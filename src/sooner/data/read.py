@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from sooner.data.sets import archives, digits
 from sooner.data.tables import reading as tables
-from sooner.errors import InvalidArgument, UnknownName, UnreadableFile
+from sooner.errors import InvalidArgument, UnreadableFile, refuse_unknown
 from sooner.series import Missing, Series
 from sooner.series.columns import Columns, Gaps
 
@@ -160,8 +160,7 @@ def _arrays(
 
 def _data_set(name: str, part: Split) -> dict[str, Any]:
     known = digits.Digits._fields if name == "digits" else archives.Archive._fields
-    if part not in known:
-        raise UnknownName("part", part, known)
+    refuse_unknown("part", part, known)
     if name == "digits":
         series = getattr(digits.load(), part)
         labels = series.names(series.labels)

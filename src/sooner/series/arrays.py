@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sooner.errors import InvalidArgument, UnknownName
+from sooner.errors import InvalidArgument, refuse_unknown
 from sooner.inputs import as_codes, as_entries, as_lengths, as_tensor, refuse_empty, running
 from sooner.types import ArrayLike, Labels, Lengths, Observations
 
@@ -152,8 +152,7 @@ def _as_observations(tensor: Tensor, *, name: str) -> Observations:
 
 def _without_missing(observations: Observations, lengths: Lengths, missing: Missing, *, name: str) -> Tensor:
     """Observations without NaN, padded with zeros; with mask channels if they are asked for."""
-    if missing not in ("refuse", "mask"):
-        raise UnknownName("missing", missing, ("refuse", "mask"))
+    refuse_unknown("missing", missing, get_args(Missing))
     if missing == "refuse":
         remedy = 'Fill missing values in, or pass missing="mask"; unequal lengths need no padding with NaN.'
         return _padded(observations, lengths, name=name, remedy=remedy)

@@ -94,7 +94,7 @@ class Assembly:
             return rows.new_zeros(len(self.lengths) * longest, rows.shape[1])
         except RuntimeError:
             got = f"{len(self.lengths)} series, the longest of {longest} rows"
-            remedy = "All are padded to the longest: cut it, or read the table in parts."
+            remedy = "All are padded to the longest: cut it, or read the table in chunks."
             raise InvalidArgument(self.batches[0].file, "a table that fits into memory", got, remedy) from None
 
     def _targets(self, longest: int) -> IntArray:

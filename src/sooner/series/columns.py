@@ -125,7 +125,7 @@ def choose(columns: Columns, types: Mapping[str, str], file: str, labelling: Lab
             raise InvalidArgument("channels", "other columns than series, time, label and group", repr(name), remedy)
         if types[name] != "number":
             omission = "Leave it out" if columns.channels is not None else "Leave it out by ignore="
-            remedy = f"{omission}, or name its part: series=, time=, label= or group=."
+            remedy = f"{omission}, or name its role: series=, time=, label= or group=."
             raise InvalidArgument("channels", f"columns of numbers in {file}", f"{types[name]} in {name!r}", remedy)
     if not channels:
         raise InvalidArgument("channels", f"at least 1 other column of {file}", "none", f"It has {_listed(types)}.")

@@ -2,13 +2,13 @@
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from sooner.errors import InvalidArgument, UnknownName
+from sooner.errors import InvalidArgument, refuse_unknown
 from sooner.series.arrays import Missing, Names, as_names
 from sooner.series.columns import GAP, ColumnChoice, Gaps
 from sooner.series.record import Series
@@ -36,13 +36,8 @@ class Layout:
     numerals: Numerals = "text"  # whether text names become numbers if all of them are integers
 
     def __post_init__(self) -> None:
-        for name, word, known in (
-            ("missing", self.missing, ("refuse", "mask")),
-            ("gaps", self.gaps, ("none", "channel")),
-            ("dtype", self.dtype, ("float32", "float64")),
-        ):
-            if word not in known:
-                raise UnknownName(name, word, known)
+        for name, choices in (("missing", Missing), ("gaps", Gaps), ("dtype", Dtype)):
+            refuse_unknown(name, getattr(self, name), get_args(choices))
         if GAP in self.choice.channels and (self.gaps == "channel" or self.choice.label is not None):
             # A model that reads gaps is recognised by this name.
             remedy = 'It is the name of what gaps="channel" adds: rename the column, or leave it out by ignore=.'
@@ -63,7 +58,7 @@ class Layout:
         try:
             return np.empty((rows, len(self.channels) + self.mask_channels), dtype=self.dtype)
         except MemoryError:
-            remedy = "Read it in parts: `table_parts`."
+            remedy = "Read it in chunks: `table_parts`."
             raise InvalidArgument(self.source, "a table that fits into memory", f"{rows} rows", remedy) from None
 
     def fill(self, batch: "RowBatch", values: npt.NDArray[Any]) -> None:

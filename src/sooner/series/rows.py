@@ -139,7 +139,7 @@ class RowBatch:
 
 def series_ids(columns: Any, choice: ColumnChoice, origin: Origin) -> Any:
     """The checked IDs of a record batch: integers, or a dictionary array."""
-    return _names(columns, origin, choice.series, "Give every row the id of its series.")
+    return _names(columns, origin, choice.series, "Give every row the ID of its series.")
 
 
 def row_batch(columns: Any, choice: ColumnChoice, origin: Origin) -> RowBatch:

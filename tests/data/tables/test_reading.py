@@ -408,7 +408,7 @@ MESSAGES = {
     ),
     "a folder of two kinds": (
         lambda: read_table(_folder("both", {"a.csv": b"x", "b.parquet": b"x"})),
-        "`both` must be tables of one kind, got Parquet and CSV. Name one file type: *.parquet or *.csv.",
+        "`both` must be tables of one file type, got Parquet and CSV. Name one file type: *.parquet or *.csv.",
     ),
     "no bytes": (
         lambda: read_table(_text("data.csv", "")),
@@ -455,7 +455,7 @@ MESSAGES = {
     "an id that ends in nothing": (
         lambda: read_table(_text("data.csv", HEAD + GOOD + "a\0,2,x,1,2\n")),
         "`data.csv` must be a table with a name in every row of column 'series', got 'a\\x00' at row 3. "
-        "Give every row the id of its series.",
+        "Give every row the ID of its series.",
     ),
     "another encoding": (
         lambda: read_table(_bytes("data.csv", (HEAD + "a,1,\xe9t\xe9,1,2\n").encode("latin-1"))),
@@ -537,12 +537,12 @@ MESSAGES = {
     "text in a column": (
         lambda: read_table(_text("data.csv", HEAD + GOOD + "b,2,y,much,4\n")),
         "`channels` must be columns of numbers in data.csv, got text ('much' at row 3) in 'u'. "
-        "Leave it out by ignore=, or name its part: series=, time=, label= or group=.",
+        "Leave it out by ignore=, or name its role: series=, time=, label= or group=.",
     ),
     "text in a column of Parquet": (
         lambda: read_table(_parquet("data.parquet", frame([("a", 1, "x", "1.0", 2.0)]))),
         "`channels` must be columns of numbers in data.parquet, got text in 'u'. "
-        "Leave it out by ignore=, or name its part: series=, time=, label= or group=.",
+        "Leave it out by ignore=, or name its role: series=, time=, label= or group=.",
     ),
     "text far down": (
         lambda: read_table(_text("data.csv", HEAD + MANY + "b,1,y,3,NA\nb,2,y,3,much\n")),
@@ -642,7 +642,7 @@ MESSAGES = {
     "a row without a series": (
         lambda: read_table(_text("data.csv", HEAD + GOOD + ",2,y,1,2\n")),
         "`data.csv` must be a table with a name in every row of column 'series', got nothing at row 3. "
-        "Give every row the id of its series.",
+        "Give every row the ID of its series.",
     ),
     "ids that are no names": (
         lambda: read_table(_parquet("data.parquet", frame([(DAY.date(), 1, "x", 1.0, 1.0)]))),
@@ -690,7 +690,7 @@ MESSAGES = {
     ),
     "parts of nothing": (
         lambda: table_parts(_text("data.csv", HEAD + GOOD), classes=["x", "y"], rows=0),
-        "`rows` must be at least 1, got 0.0. It is the least number of rows in a part.",
+        "`rows` must be at least 1, got 0.0. It is the minimum number of rows in a chunk.",
     ),
     "a channel that is called gap": (
         lambda: read_table(_text("data.csv", "series,time,label,gap\na,1,x,1\n"), gaps="channel"),
@@ -772,7 +772,7 @@ def test_what_does_not_fit_into_memory_is_said(tmp_path, monkeypatch):
         with pytest.raises(InvalidArgument) as caught:
             read_table(path)
     assert str(caught.value) == (
-        "`data.csv` must be a table that fits into memory, got 3 rows. Read it in parts: `table_parts`."
+        "`data.csv` must be a table that fits into memory, got 3 rows. Read it in chunks: `table_parts`."
     )
     with monkeypatch.context() as patched:
         patched.setattr(torch.Tensor, "new_zeros", full_tensor)
@@ -780,7 +780,7 @@ def test_what_does_not_fit_into_memory_is_said(tmp_path, monkeypatch):
             read_table(path)
     assert str(caught.value) == (
         "`data.csv` must be a table that fits into memory, got 2 series, the longest of 2 rows. "
-        "All are padded to the longest: cut it, or read the table in parts."
+        "All are padded to the longest: cut it, or read the table in chunks."
     )
 
 

@@ -70,7 +70,7 @@ class LabelledImages(NamedTuple):
 
 
 class Mnist(NamedTuple):
-    """The standard parts: 50,000, 10,000 and 10,000 images."""
+    """The standard splits: 50,000, 10,000 and 10,000 images."""
 
     train: LabelledImages
     validation: LabelledImages

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
-from sooner.errors import InvalidArgument, UnknownName
+from sooner.errors import InvalidArgument, refuse_unknown
 from sooner.inputs import as_indices, as_labels, as_seed, as_tensor, as_whole
 from sooner.types import ArrayLike, IntArray, Labels
 
@@ -41,7 +41,6 @@ _PIXELS_A_FRAME = {"nmnist": 40, "nmnist-h": 10}
 FRAMES = {"nmnist": 20, "nmnist-h": 20, "nmnist-100f": 100}
 """T of each set."""
 _SPLITS = {"train": 1, "validation": 2, "test": 3}
-_DTYPES = ("uint8", "float32")
 
 _WORD = 2**64 - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -78,10 +77,8 @@ class Nmnist:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.kind not in FRAMES:
-            raise UnknownName("kind", self.kind, FRAMES)
-        if self.split not in _SPLITS:
-            raise UnknownName("split", self.split, _SPLITS)
+        refuse_unknown("kind", self.kind, FRAMES)
+        refuse_unknown("split", self.split, _SPLITS)
         images = as_tensor(self.images, name="images")
         if images.ndim != 3 or tuple(images.shape[1:]) != (SIDE, SIDE) or images.dtype != torch.uint8:
             got, remedy = f"shape {tuple(images.shape)}, {images.dtype}", "Pass what `sooner.data.sets.mnist` loads."
@@ -106,8 +103,7 @@ class Nmnist:
             epoch: every epoch has other masks; always 0 for fixed masks (as in the paper).
             dtype: "uint8" for the pixels, or "float32" for x / 127.5 - 1.
         """
-        if dtype not in _DTYPES:
-            raise UnknownName("dtype", dtype, _DTYPES)
+        refuse_unknown("dtype", dtype, ("uint8", "float32"))
         chosen = as_indices(indices, len(self), what="series", least=0)
         epoch = as_whole(epoch, name="epoch", low=0, remedy="Epochs count from 0.")
         keys = stream_keys((_NUMBERS[self.kind], _SPLITS[self.split], self.seed, epoch), chosen)

@@ -47,7 +47,7 @@ def table_files(path: str | Path) -> list[Path]:
         raise InvalidArgument(str(path), "a table", got, remedy)
     if len({is_parquet(file) for file in files}) > 1:
         remedy = "Name one file type: *.parquet or *.csv."
-        raise InvalidArgument(str(path), "tables of one kind", "Parquet and CSV", remedy)
+        raise InvalidArgument(str(path), "tables of one file type", "Parquet and CSV", remedy)
     return files
 
 

@@ -128,7 +128,7 @@ def _plan(
 
 
 def _as_rows(rows: int) -> int:
-    return as_whole(rows, name="rows", low=1, remedy="It is the least number of rows in a part.")
+    return as_whole(rows, name="rows", low=1, remedy="It is the minimum number of rows in a chunk.")
 
 
 def read_columns(

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from sooner.bfloat16 import refuse_bfloat16
 from sooner.data.sets.video.frames import VIEWS, Fault, Frames, Images, View, decoded, pyav
-from sooner.errors import InvalidArgument, UnknownName, short_reason
+from sooner.errors import InvalidArgument, refuse_unknown, short_reason
 from sooner.inputs import as_whole
 from sooner.storage import remove_stale, whole_file
 
@@ -38,7 +38,6 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 
 MANIFEST = "manifest.json"
 
-_NUMBERS = ("float16", "float32")
 _MANIFEST = {"width": int, "dtype": str, "view": dict, "videos": dict, "failed": dict}
 # The header that `_save` writes. NumPy's own parser tries to repair a damaged one, prints warnings, and raises any exception.
 _HEADER = re.compile(
@@ -124,8 +123,7 @@ def extract_features(
     """
     rows = as_whole(rows, name="rows", low=1, remedy="It is the number of frames that are shown at once.")
     workers = as_whole(workers, name="workers", low=1, remedy="It is the number of videos that are decoded at once.")
-    if dtype not in _NUMBERS:
-        raise UnknownName("dtype", dtype, _NUMBERS)
+    refuse_unknown("dtype", dtype, get_args(Number))
     pyav()
     refuse_bfloat16(backbone, "backbone")
     view = View() if view is None else view

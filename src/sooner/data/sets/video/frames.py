@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from sooner.errors import InvalidArgument, UnknownName
+from sooner.errors import InvalidArgument, refuse_unknown
 from sooner.extras import optional
 from sooner.inputs import as_whole
 
@@ -83,8 +83,7 @@ def view_named(name: str) -> View:
     >>> view_named("whole").size(240, 320)
     (240, 320)
     """
-    if name not in VIEWS:
-        raise UnknownName("view", name, VIEWS)
+    refuse_unknown("view", name, VIEWS)
     return VIEWS[name]
 
 

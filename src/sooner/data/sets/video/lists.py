@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
-from sooner.errors import InvalidArgument, UnknownName
+from sooner.errors import InvalidArgument, refuse_unknown
 
 VideoSetName: TypeAlias = Literal["ucf101", "hmdb51"]
 
@@ -67,8 +67,7 @@ def split_lists(kind: VideoSetName, folder: str | os.PathLike[str], split: int =
         folder: the folder of the split files, or its parent.
         split: the official split: 1, 2 or 3.
     """
-    if kind not in VIDEO_SETS:
-        raise UnknownName("kind", kind, VIDEO_SETS)
+    refuse_unknown("kind", kind, VIDEO_SETS)
     if split not in (1, 2, 3):
         raise InvalidArgument("split", "1, 2 or 3", repr(split), "There are three official splits.")
     known = VIDEO_SETS[kind]
