@@ -64,6 +64,7 @@ def evaluate(
     ]
     screen.achieved(achieved)
     screen.table("Classes", ["class", "series", "error", limits_title(scored.groups), "mean time"], rows)
+    probabilities = clf.reliability(scored)
     page = None
     if not is_installed("report"):
         screen.message(escape('No report was written: it needs the extra report, pip install "sooner[report]".'))
@@ -76,6 +77,8 @@ def evaluate(
         {
             **achieved.to_dict(),
             "threshold": clf.threshold,
+            "calibration_error": probabilities.error,
+            "log_loss": probabilities.log_loss,
             "average_cost": average_cost(decisions, labels, lengths=scored.lengths),
             "classes": dict(zip(names, errors.errors, strict=True)),
             "report": None if page is None else str(page),
@@ -97,6 +100,7 @@ def evaluation_of(clf: EarlyClassifier, scored: Scored, *, title: str, beside: M
         rule=family,
         halting=None if scored.halting is None else torch.from_numpy(scored.halting),
         baselines={**fixed, **beside},
+        reliability=clf.reliability(scored),
         title=title,
         about={
             "model": clf.model_name_,

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from sooner.errors import InvalidArgument
+from sooner.evaluate.calibration import Reliability
 from sooner.evaluate.curve import as_threshold_family, curve_of
 from sooner.inputs import as_finite, as_number
 from sooner.rules import MSPRT, ThresholdRule
@@ -31,6 +32,7 @@ class Evaluation:
         halting: (batch, time), the model's own halting probability, for `Halting`.
         baselines: other curves to draw, by name.
         points: other results to draw, by name: (mean time, balanced error as a fraction).
+        reliability: probabilities at the decisions against how often they are right, from `reliability` or `clf.reliability`.
         title: the heading.
         about: settings and versions for the table at the end, by name.
 
@@ -50,6 +52,7 @@ class Evaluation:
     halting: Tensor | None = None
     baselines: Mapping[str, SATCurve] = field(default_factory=dict)
     points: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    reliability: Reliability | None = None
     title: str = "Speed against accuracy"
     about: Mapping[str, str | int | float] = field(default_factory=dict)
     curve: SATCurve = field(init=False)

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sooner.evaluate.calibration import Reliability
 from sooner.evaluate.intervals import Limits
 from sooner.extras import optional
 from sooner.report.findings import Findings
+from sooner.report.reliability import bin_radii
 from sooner.report.trajectories import leads
 from sooner.rules import MSPRT
 from sooner.types import FloatArray, SATCurve
@@ -90,6 +92,8 @@ def write_figures(folder: Path, findings: Findings) -> tuple[Path, ...]:
         "confusion": _confusion(findings),
         "decision_times": _decision_times(findings),
     }
+    if evaluation.reliability is not None:
+        figures["reliability"] = _reliability(evaluation.reliability)
     for name, figure in figures.items():
         save(figure, folder / f"{name}.png")
     return (path, *(folder / f"{name}.png" for name in figures))
@@ -161,6 +165,23 @@ def _decision_times(findings: Findings) -> "Figure":
     axes.set_xlabel("observations read")
     axes.set_ylabel("series")
     axes.legend(frameon=False)
+    return figure
+
+
+def _reliability(found: Reliability) -> "Figure":
+    """How often decisions of a given probability are right; one point for each bin of probabilities."""
+    figure, axes = blank_figure(4.8, 4.8)
+    axes.plot([0, 1], [0, 1], color="black", linewidth=0.9, linestyle="--")
+    filled = found.counts > 0
+    confidence, accuracy = found.confidence[filled], found.accuracy[filled]
+    bars = np.maximum(np.stack([accuracy - found.low[filled], found.high[filled] - accuracy]), 0)
+    axes.errorbar(confidence, accuracy, bars, fmt="none", ecolor=COLOURS[0], alpha=0.5, linewidth=1)
+    axes.scatter(confidence, accuracy, 2 * bin_radii(found)[filled] ** 2, color=COLOURS[0], zorder=3)
+    axes.set(xlim=(0, 1.02), ylim=(0, 1.02), aspect="equal")
+    axes.set_xlabel("probability of the decided class")
+    axes.set_ylabel("share of right decisions")
+    axes.set_title(f"expected calibration error {100 * found.error:.1f}%", fontsize=10, loc="left")
+    axes.grid(alpha=0.25)
     return figure
 
 

@@ -11,6 +11,7 @@ from sooner.report.evaluation import Evaluation
 from sooner.report.figures import write_figures
 from sooner.report.findings import Findings
 from sooner.report.payload import payload
+from sooner.report.reliability import reliability_card
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ def _page(findings: Findings) -> str:
             "stepwise": _stepwise(findings),
             "limits": "95% confidence interval" + ("" if evaluation.groups is None else " by group"),
             "absent": _absent(findings),
+            "reliability": reliability_card(evaluation.reliability, _setting(evaluation.threshold)),
         },
         about={"rule": evaluation.rule.__name__, "threshold": repr(evaluation.threshold), **evaluation.about},
         contents=payload(findings),
@@ -80,13 +82,16 @@ def _headline(findings: Findings) -> str:
     errors, times, limits = findings.errors, findings.times, findings.limits
     threshold = findings.evaluation.threshold
     by_group = "" if findings.evaluation.groups is None else " by group"
-    setting = "With an infinite threshold" if np.isinf(threshold) else f"At a threshold of {threshold:.4g}"
     text = (
-        f"{setting}, the balanced error is <b>{percent(errors.balanced)}</b> (95% confidence interval{by_group} "
+        f"{_setting(threshold)}, the balanced error is <b>{percent(errors.balanced)}</b> (95% confidence interval{by_group} "
         f"{percent(float(limits.low))} to {percent(float(limits.high))}) at a mean time of <b>{times.mean:.2f}</b> "
         f"observations. {percent(times.forced)} of the decisions were forced by the end of the series."
     )
     return text.replace(" %", "&nbsp;%")
+
+
+def _setting(threshold: float) -> str:
+    return "With an infinite threshold" if np.isinf(threshold) else f"At a threshold of {threshold:.4g}"
 
 
 def percent(share: float) -> str:
