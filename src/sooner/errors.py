@@ -105,6 +105,16 @@ class NotCertified(SoonerError, ValueError):
         self.least_level, self.needed = least_level, needed
 
 
+class PromiseDropped(UserWarning):
+    """A file holds a promise that does not fit its model, rule or priors; the model is read without it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The promise in this file does not fit its model, rule or priors, so it was dropped: certify the threshold again "
+            "with `choose_threshold(X, y, max_error=0.05, confidence=0.95)`."
+        )
+
+
 class NearChance(UserWarning):
     """A rule is little better than guessing, or there are too few series to show that it is.
 

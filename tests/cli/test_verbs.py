@@ -452,3 +452,56 @@ def test_the_demo_trains_compares_and_writes_a_report(tmp_path):
     assert found["reached"]["error"] < 0.2
     assert (tmp_path / "report.html").exists()
     assert sooner.load(tmp_path / "digits.sooner").threshold > 0
+
+
+def test_a_promise_is_made_kept_in_the_file_and_said_by_every_verb(home, tmp_path):
+    write_table(tmp_path / "calibration.csv", 300, 7)
+    model, sentence = (
+        tmp_path / "m.sooner",
+        "promised: balanced error at most 10% with 95% confidence, certified on 300 series",
+    )
+    model.write_bytes((home / "pumps.sooner").read_bytes())
+    certify = ("threshold", model, "--max-error", "0.1", "--confidence", "0.95", "--on", tmp_path / "calibration.csv")
+    assert sentence in run(*certify)
+    found = json.loads(run(*certify, "--json", "--quiet"))
+    assert found["promise"]["sentence"].startswith(sentence)
+    assert found["promise"]["bound"] == "exact binomial tail of the pooled count (Hoeffding 1956)"
+    assert sentence in run("threshold", model)
+    assert sentence in run("evaluate", model, home / "new.csv", "--out", tmp_path / "report")
+    assert sentence in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    assert sentence in run("score", model, home / "new.csv", tmp_path / "out.parquet")
+    line = json.dumps({"series": "a", "hum": 1.0, "flow": 2.0, "end": True}) + "\n"
+    streamed = heard("stream", model, "--series", "series", stdin=line)
+    assert streamed.stderr.startswith(sentence)
+    assert json.loads(streamed.stdout)["series"] == "a"
+    # Another threshold or a deadline is not what was certified.
+    assert "promised" not in heard("stream", model, "--series", "series", "--threshold", "1", stdin=line).stderr
+    with_deadline = ("--deadline", "5")
+    assert "without a deadline" in heard("stream", model, "--series", "series", *with_deadline, stdin=line).stderr
+    assert "without a deadline" in run("score", model, home / "new.csv", tmp_path / "out.parquet", *with_deadline)
+    assert "promised" not in run("evaluate", model, home / "new.csv", "--threshold", "1", "--out", tmp_path / "report")
+    estimated = heard("threshold", model, "--max-error", "0.1")
+    assert "promised" not in estimated.stdout
+    assert "An estimate, not a promise" in estimated.stderr
+    assert "promised" not in run("threshold", model)
+
+
+def test_a_calibration_share_is_kept_by_training_and_certifies(home, tmp_path, monkeypatch, capsys):
+    write_table(tmp_path / "many.csv", 198, 3)
+    model = tmp_path / "m.sooner"
+    names = ("--series", "pump", "--time", "at", "--label", "state", "--out", model, "--quiet")
+    said = run("train", tmp_path / "many.csv", *names, "--calibration-share", "0.5")
+    assert "Kept for calibration: 99 series." in said
+    ask = ("threshold", model, "--max-error", "0.2", "--confidence", "0.9", "--risk", "error")
+    assert "promised: error at most 20% with 90% confidence, certified on 99 series" in run(*ask)
+    code, said = said_of_error(monkeypatch, capsys, *ask[:3], "0.01", *ask[4:])
+    assert code == 2
+    assert "with these 99 series the least level is" in said
+    code, said = said_of_error(monkeypatch, capsys, "threshold", home / "pumps.sooner", *ask[2:])
+    assert code == 2
+    assert "fit with --calibration-share" in said
+    code, said = said_of_error(
+        monkeypatch, capsys, "threshold", model, "--max-error", "0.1", "--on", tmp_path / "many.csv"
+    )
+    assert code == 2
+    assert said.startswith("error: `--on` must be given with a confidence")

@@ -11,7 +11,7 @@ from rich.markup import escape
 from typer import Option
 
 from sooner.cli.options import ModelFile, Source, Split, TableOptions, Threshold, read_for
-from sooner.cli.screen import Screen, limits_title
+from sooner.cli.screen import Screen, limits_title, promise_record
 from sooner.estimator import EarlyClassifier, load
 from sooner.estimator.dial import family_of
 from sooner.evaluate import average_cost, class_errors
@@ -63,6 +63,7 @@ def evaluate(
         )
     ]
     screen.achieved(achieved)
+    screen.promise(clf.promise_)
     screen.table("Classes", ["class", "series", "error", limits_title(scored.groups), "mean time"], rows)
     probabilities = clf.reliability(scored)
     page = None
@@ -77,6 +78,7 @@ def evaluate(
         {
             **achieved.to_dict(),
             "threshold": clf.threshold,
+            "promise": promise_record(clf.promise_),
             "calibration_error": probabilities.error,
             "log_loss": probabilities.log_loss,
             "average_cost": average_cost(decisions, labels, lengths=scored.lengths),
@@ -102,6 +104,7 @@ def evaluation_of(clf: EarlyClassifier, scored: Scored, *, title: str, beside: M
         baselines={**fixed, **beside},
         reliability=clf.reliability(scored),
         title=title,
+        promise=None if clf.promise_ is None else str(clf.promise_),
         about={
             "model": clf.model_name_,
             "order": clf.order_,

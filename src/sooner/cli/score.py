@@ -16,7 +16,7 @@ from sooner.cli.options import (
     Threshold,
     TimeColumn,
 )
-from sooner.cli.screen import Screen
+from sooner.cli.screen import NO_DEADLINE, Screen, promise_record
 from sooner.errors import FilesFailed
 from sooner.estimator import load
 
@@ -79,8 +79,13 @@ def score(
         f": {summary.series:,} series of {summary.observations:,} observations, decided after "
         f"{summary.mean_time:.2f} on average, {share:.1%} by the rule",
     )
+    if deadline is None:
+        screen.promise(clf.promise_)
+    elif clf.promise_ is not None:
+        screen.result(NO_DEADLINE)
     screen.json(
         {
+            "promise": promise_record(clf.promise_) if deadline is None else None,
             "file": str(out),
             "series": summary.series,
             "observations": summary.observations,

@@ -17,6 +17,9 @@ from typer import Option
 
 from sooner.evaluate.achieved import Achieved
 from sooner.evaluate.menu import COLUMNS, Menu
+from sooner.evaluate.promise import Promise
+
+NO_DEADLINE = "no promise: the threshold was certified without a deadline"
 
 AsJson: TypeAlias = Annotated[bool, Option("--json", help="Print one JSON object instead of text.")]
 Quiet: TypeAlias = Annotated[bool, Option("--quiet", "-q", help="Print only results and errors.")]
@@ -94,6 +97,11 @@ class Screen:
             )
             self.message(f"[bold yellow]warning:[/] {escape(warning.finding)} {remedy}")
 
+    def promise(self, promise: Promise | None) -> None:
+        """Print the promise of the current threshold, if there is one."""
+        if promise is not None:
+            self.result(escape(f"{promise} ({promise.bound})"))
+
     def menu(self, menu: Menu) -> None:
         """Print the thresholds to choose from."""
         self.table("Thresholds to choose from", COLUMNS, menu.rows(), text_columns=0)
@@ -108,6 +116,11 @@ class Screen:
 def limits_title(groups: object) -> str:
     """The title of a column of confidence intervals."""
     return "95% confidence interval" if groups is None else "95% confidence interval, by group"
+
+
+def promise_record(promise: Promise | None) -> dict[str, Any] | None:
+    """The promise for a JSON object."""
+    return None if promise is None else {**promise.to_dict(), "sentence": str(promise)}
 
 
 def as_json(record: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from typer import Option
 
 from sooner.cli.options import Deadline, ModelFile, TableOptions, Threshold
-from sooner.cli.screen import as_json
+from sooner.cli.screen import NO_DEADLINE, as_json
 from sooner.errors import InvalidArgument
 from sooner.estimator import load
 from sooner.estimator.columns import columns_for
@@ -58,6 +58,8 @@ def stream(
     if coverage is not None and at_end != "set":
         remedy = "Without it, no label sets are written."
         raise InvalidArgument("coverage", "given with --at-end set only", f"{coverage:g} with {at_end}", remedy)
+    if (promise := clf.promise_) is not None:
+        sys.stderr.write(f"{promise if deadline is None else NO_DEADLINE}\n")
     fleet = clf.stream(keyed=True, deadline=deadline, at_end=at_end, coverage=coverage)
     known, gaps = columns_for(clf, TableOptions(series=series, time=time, channels=channels).columns())
     names = [name for name in known.channels or () if name != GAP] or None

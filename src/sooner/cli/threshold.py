@@ -1,12 +1,12 @@
 """`sooner threshold`."""
 
 import warnings
-from typing import Annotated
+from typing import Annotated, Literal
 
 from typer import Argument, Option
 
 from sooner.cli.options import ModelFile, Split, TableOptions, read_for
-from sooner.cli.screen import Screen
+from sooner.cli.screen import Screen, promise_record
 from sooner.errors import InvalidArgument, NearChance
 from sooner.estimator import load
 from sooner.rules import ThresholdRule
@@ -24,6 +24,19 @@ def threshold(
     max_mean_time: Annotated[float | None, Option(help="Maximum mean number of observations.")] = None,
     cost_of_waiting: Annotated[float | None, Option(help="Cost of one observation if an error costs 1.")] = None,
     value: Annotated[float | None, Option("--set", help="The threshold itself.")] = None,
+    confidence: Annotated[
+        float | None, Option(help="Certify --max-error with this probability: 0.95 means 95%.")
+    ] = None,
+    risk: Annotated[
+        Literal["balanced_error", "error", "class_error", "gap", "early_error"],
+        Option(help="What is certified: by default the balanced error."),
+    ] = "balanced_error",
+    calibration: Annotated[
+        str | None,
+        Option(
+            "--on", help="Calibration series to certify on, used for nothing else. Default: those kept with the model."
+        ),
+    ] = None,
     part: Split = "validation",
     *,
     table: TableOptions,
@@ -34,7 +47,10 @@ def threshold(
     Without a target, the command prints the current threshold and a menu of others. Error and mean time are measured on the same
     series that the threshold is chosen on: for an unbiased estimate, use `sooner evaluate` on a separate test set.
 
-    Example: `sooner threshold pumps.sooner --max-error 0.02`
+    With `--confidence` the threshold is certified: the model then holds a promise about new series, which all commands print. It
+    needs calibration series that were used for nothing else: name them with `--on`, or train with `--calibration-share 0.2`.
+
+    Example: `sooner threshold pumps.sooner --max-error 0.05 --confidence 0.95 --on calibration.csv`
     """
     clf = load(model)
     targets = (max_error, max_mean_time, cost_of_waiting, value)
@@ -42,20 +58,36 @@ def threshold(
     given = [name for name, target in zip(names, targets, strict=True) if target is not None]
     if len(given) > 1:
         raise InvalidArgument("`, `".join(given), "given alone", "several targets", "Give one of them.")
-    held = clf.judged(None if source is None else read_for(clf, source, table.columns(), part))
+    if calibration is not None and (source is not None or confidence is None):
+        remedy = "Without --confidence, name the series after the model."
+        raise InvalidArgument("calibration", "given with a confidence, and alone", "otherwise", remedy)
+    source = source or calibration
+    series = None if source is None else read_for(clf, source, table.columns(), part)
+    held = None if confidence is not None else clf.judged(series)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NearChance)  # said below, in the words of the command line
         if value is not None:
             clf.threshold = value
-        elif given:
-            clf.choose_threshold(
-                held, max_error=max_error, max_mean_time=max_mean_time, cost_of_waiting=cost_of_waiting
+            found = clf.evaluate(held)
+        elif given or held is None:
+            found = clf.choose_threshold(
+                series if held is None else held,
+                max_error=max_error,
+                max_mean_time=max_mean_time,
+                cost_of_waiting=cost_of_waiting,
+                confidence=confidence,
+                risk=risk,
             )
-    found = clf.evaluate(held)
+        else:
+            found = clf.evaluate(held)
     screen.achieved(found)
+    screen.promise(clf.promise_)
+    if given and clf.promise_ is None:
+        screen.message("An estimate, not a promise: `--confidence 0.95` certifies a maximum error.")
     if isinstance(clf.rule_, ThresholdRule) and not given:
         screen.menu(clf.menu(held))
     if given:
         clf.save(model)
         screen.file("Written", model)
-    screen.json({**found.to_dict(), "threshold": clf.threshold, "file": str(model)})
+    promise = promise_record(clf.promise_)
+    screen.json({**found.to_dict(), "threshold": clf.threshold, "promise": promise, "file": str(model)})

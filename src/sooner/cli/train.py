@@ -51,6 +51,9 @@ def train(
     gaps: Annotated[
         Literal["none", "channel"], Option(help="`channel` adds the time since the previous observation.")
     ] = "none",
+    calibration_share: Annotated[
+        float, Option(help="Share of the series kept for certifying a threshold: 0.2 means 20%.")
+    ] = 0.0,
     part: Split = "train",
     *,
     table: TableOptions,
@@ -65,6 +68,9 @@ def train(
     which the same command resumes. The threshold has the least average cost (0.8 for an error, 0.2 for the share of a series that
     is read) on held-out series, among the thresholds whose error is at least three quarters of the way from chance to the
     smallest error. A menu shows other thresholds: change it later with `sooner threshold`.
+
+    With `--calibration-share 0.2` a fifth of the series is kept away from training, so that `sooner threshold --confidence 0.95`
+    can promise an error.
 
     With `--engine ray` the workers share each batch of a recurrent model (default: 1 worker). With several machines, the output
     file must be on a shared disk.
@@ -90,6 +96,7 @@ def train(
         rule=rule,
         priors=priors,
         missing=missing,
+        calibration_share=calibration_share,
         engine=engine,
         workers=cluster.workers or 1,
         settings=all_settings,
@@ -116,6 +123,11 @@ def train(
     screen.file("Model", clf.model_name_, " (chosen by the size of the data)" if model == "auto" else "")
     if best := clf.training_.get("best"):
         screen.message(f"Best mean accuracy over time {best['metric']:.4f} at step {best['step']}, validation.")
+    if clf.calibration_ is not None:
+        screen.result(
+            f"Kept for calibration: {len(clf.calibration_):,} series. `sooner threshold {escape(str(out))} --max-error 0.05 "
+            "--confidence 0.95` certifies a threshold on them."
+        )
     screen.achieved(clf.achieved_)
     screen.menu(clf.menu())
     screen.message(
@@ -130,6 +142,7 @@ def train(
             "channels": list(series.channels or ()),
             "classes": series.classes.tolist(),
             "groups": None if series.groups is None else len(set(series.groups.tolist())),
+            "calibration_series": 0 if clf.calibration_ is None else len(clf.calibration_),
             "held_out": clf.achieved_.to_dict(),
             "menu": clf.menu().to_dict(),
         }

@@ -19,10 +19,10 @@ from sooner.estimator.dial import decided, family_named, family_of, rule_for, wi
 from sooner.estimator.learning import FitOptions, Learned, learn, prepared, scored
 from sooner.estimator.live import LiveMixin
 from sooner.estimator.priors import prior_offset
+from sooner.estimator.promises import PromiseMixin, as_calibration_share, calibration_scores, split_off, training_hashes
 from sooner.evaluate import Achieved, Menu, balanced_error, default_threshold, menu_of, midpoint_rule
 from sooner.evaluate.achieved import achieved_of
 from sooner.evaluate.calibration import Reliability, reliability
-from sooner.evaluate.choose import rule_for_target
 from sooner.evaluate.curve import curve_of
 from sooner.inputs import as_groups, as_labels
 from sooner.progress import tell
@@ -35,7 +35,7 @@ from sooner.train.settings import Settings
 from sooner.types import Decisions, FloatArray, IntArray, SATCurve
 
 
-class EarlyClassifier(LiveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class EarlyClassifier(PromiseMixin, LiveMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Classifies time series early, with a speed-accuracy trade-off that is set after training.
 
     Args:
@@ -52,6 +52,8 @@ class EarlyClassifier(LiveMixin, ClassifierMixin, BaseEstimator):  # type: ignor
         priors: class probabilities in use: "equal", "training" (frequencies in training), or one number for each class, as an
             array in the order of `classes_` or as a dict. They may be changed after `fit`.
         missing: "refuse" rejects NaN in arrays; "mask" replaces it by 0 and adds a mask channel for each channel.
+        calibration_share: share of the series (by group, where groups are given) that neither training nor any choice sees:
+            `choose_threshold(max_error=..., confidence=...)` certifies the threshold on it.
         validation_share: share of the series held out for early stopping and for the threshold; "rocket" uses leave-one-out
             scores instead.
         hidden: hidden size of a recurrent model.
@@ -70,6 +72,8 @@ class EarlyClassifier(LiveMixin, ClassifierMixin, BaseEstimator):  # type: ignor
         rule_: the current rule, with its threshold.
         training_: the record of the training, a dict.
         posterior_calibration_: the map from scores at a decision to probabilities.
+        calibration_: scores of the calibration series, without `priors`; None if there are none.
+        promise_: the promise of the current threshold, if it was certified.
         achieved_: error and mean time of the threshold on the held-out series, with confidence intervals.
 
     >>> from sooner.data import Gaussian
@@ -96,6 +100,7 @@ class EarlyClassifier(LiveMixin, ClassifierMixin, BaseEstimator):  # type: ignor
         priors: Any = "equal",
         missing: Missing = "refuse",
         validation_share: float = 0.2,
+        calibration_share: float = 0.0,
         hidden: int = 64,
         learning_rate: float = 3e-3,
         batch_size: int = 64,
@@ -115,6 +120,7 @@ class EarlyClassifier(LiveMixin, ClassifierMixin, BaseEstimator):  # type: ignor
         self.priors = priors
         self.missing = missing
         self.validation_share = validation_share
+        self.calibration_share = calibration_share
         self.hidden = hidden
         self.learning_rate = learning_rate
         self.batch_size = batch_size
@@ -148,9 +154,14 @@ class EarlyClassifier(LiveMixin, ClassifierMixin, BaseEstimator):  # type: ignor
         series = labelled_series(X, y, groups, sample_weight, self)
         family = family_named(self.rule)
         prior_offset(self.priors, series.classes.tolist(), series.class_counts())  # refused now, not after training
-        learned = learn(series, FitOptions.of(self, len(series)), family)
+        share = as_calibration_share(self.calibration_share)
+        options = FitOptions.of(self, round((1 - share) * len(series)))
+        series, kept = split_off(series, share, options.seed)
+        learned = learn(series, options, family)
         columns = None if series.channels is None else Columns(channels=series.channels)
         self.adopt(learned, series.classes, series.class_counts(), columns)
+        self.training_hashes_ = training_hashes(series)
+        self.calibration_ = None if kept is None else calibration_scores(self, kept)
         curve = self.speed_accuracy_of(family)
         self.rule_ = midpoint_rule(family, curve, default_threshold(curve, classes=self.n_classes_))
         self.achieved_.warn_near_chance()
@@ -255,44 +266,6 @@ class EarlyClassifier(LiveMixin, ClassifierMixin, BaseEstimator):  # type: ignor
         found = self.judged(X, y, groups)
         return achieved_of(self.rule_, found)
 
-    def choose_threshold(
-        self,
-        X: Any = None,  # noqa: N803
-        y: Any = None,
-        *,
-        max_error: float | None = None,
-        max_mean_time: float | None = None,
-        cost_of_waiting: float | None = None,
-        groups: Any = None,
-    ) -> Achieved:
-        """Choose the threshold for exactly one target, on series that were not used for training.
-
-        Args:
-            X: as in `fit`, or the result of `scores` for labelled series; by default the held-out series of the training.
-            y: (n_cases,), labels; None for a `Series` with labels.
-            max_error: maximum balanced error.
-            max_mean_time: maximum mean time.
-            cost_of_waiting: cost of one observation if a wrong decision costs 1.
-            groups: (n_cases,), group IDs, for confidence intervals by group.
-
-        Returns:
-            Error and mean time on the series that the threshold was chosen on, with confidence intervals. They are slightly too
-            good, especially with few series: for an unbiased estimate, use `evaluate` on other series.
-        """
-        check_is_fitted(self)
-        held = self.judged(X, y, groups)
-        family = family_of(self.rule_)
-        self.rule_ = rule_for_target(
-            family,
-            curve_of(held, family),
-            max_error=max_error,
-            max_mean_time=max_mean_time,
-            cost_of_waiting=cost_of_waiting,
-        )
-        found = achieved_of(self.rule_, held)
-        found.warn_near_chance()
-        return found
-
     def menu(self, X: Any = None, y: Any = None) -> Menu:  # noqa: N803
         """Thresholds with 10%, 5%, 2%, 1% and the smallest error, with their mean times; by default on the held-out series.
 
@@ -345,6 +318,7 @@ class EarlyClassifier(LiveMixin, ClassifierMixin, BaseEstimator):  # type: ignor
         self.standardizer_, self.held_out_, self.training_ = learned.standardizer, learned.held_out, learned.record
         self.posterior_calibration_ = learned.posterior
         self.rule_ = MSPRT(math.inf)
+        self.calibration_, self.training_hashes_, self._promised = None, np.array([], dtype=np.int64), None
 
     def rule_named_by(self, value: Any) -> Rule:
         """The rule that a number, a matrix or a rule stands for in the place of the threshold."""

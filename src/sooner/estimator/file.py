@@ -16,6 +16,7 @@ from sooner.container import ContainerFormat, seal, unseal
 from sooner.data.standardizer import Standardizer
 from sooner.errors import InvalidArgument
 from sooner.estimator.learning import OWN, Learned, own_model
+from sooner.estimator.promises import restore_promise, written_promise
 from sooner.evaluate.posterior import PosteriorCalibration
 from sooner.models import Model, Rocket, build_model
 from sooner.rules.described import description, rule_described
@@ -39,7 +40,7 @@ def save(classifier: "EarlyClassifier", path: str | PathLike[str]) -> None:
 
     check_is_fitted(classifier)
     target = refuse_no_place(path)
-    held, standard = classifier.held_out_, classifier.standardizer_
+    standard = classifier.standardizer_
     about = {
         "parameters": _parameters(classifier),
         "classes": _names(classifier.classes_),
@@ -51,6 +52,7 @@ def save(classifier: "EarlyClassifier", path: str | PathLike[str]) -> None:
         "mask_channels": standard.mask_channels,
         "rule": description(classifier.rule_),
         "training": dict(classifier.training_),
+        "promise": written_promise(classifier),
         "posterior": None if classifier.posterior_calibration_.plain else asdict(classifier.posterior_calibration_),
         "versions": {package: version(package) for package in ("sooner", "torch")},
     }
@@ -59,7 +61,9 @@ def save(classifier: "EarlyClassifier", path: str | PathLike[str]) -> None:
         **{f"model.{name}": tensor for name, tensor in classifier.model_.state_dict().items()},
         "standardizer.mean": torch.as_tensor(standard.mean),
         "standardizer.scale": torch.as_tensor(standard.scale),
-        **{f"held_out.{name}": torch.from_numpy(array) for name, array in vars(held).items() if array is not None},
+        **_arrays("held_out", classifier.held_out_),
+        **({} if classifier.calibration_ is None else _arrays("calibration", classifier.calibration_)),
+        "training_hashes": torch.from_numpy(classifier.training_hashes_),
     }
     write_whole(target, seal(_kind(target), about, tensors))
 
@@ -105,7 +109,7 @@ def load(path: str | PathLike[str], model: Any = None) -> "EarlyClassifier":
         raise InvalidArgument(
             "model", "one that the weights of the file fit", got, "Give the one it was saved with."
         ) from None
-    held = Scored(**{name: tensor.numpy() for name, tensor in _under("held_out.", tensors).items()})
+    held = _scored("held_out", tensors)
     mean, scale = (tensors[f"standardizer.{part}"].numpy() for part in ("mean", "scale"))
     settings = None if about["settings"] is None else recorded_settings(about["settings"])
     standardizer = Standardizer(mean, scale, about["mask_channels"])
@@ -114,6 +118,10 @@ def load(path: str | PathLike[str], model: Any = None) -> "EarlyClassifier":
     columns = None if about["columns"] is None else Columns(**about["columns"])
     classifier.adopt(learned, classes, np.array(about["class_counts"]), columns)
     classifier.rule_ = classifier.rule_named_by(rule_described(about["rule"]))
+    classifier.calibration_ = _scored("calibration", tensors) if "calibration.scores" in tensors else None
+    if "training_hashes" in tensors:  # not in files of earlier versions
+        classifier.training_hashes_ = tensors["training_hashes"].numpy()
+    restore_promise(classifier, about.get("promise"))
     return classifier
 
 
@@ -128,6 +136,8 @@ def _parameters(classifier: "EarlyClassifier") -> dict[str, Any]:
     seed, priors, loss = given["random_state"], given["priors"], given["loss"]
     if isinstance(priors, Mapping):
         priors = [priors[name] for name in classifier.classes_.tolist()]
+    if not given["calibration_share"]:
+        del given["calibration_share"]  # so that earlier versions read the file
     return {
         **{name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()},
         **({"model": OWN} if classifier.model_name_ == OWN else {}),
@@ -192,6 +202,15 @@ def _model(about: Mapping[str, Any], classes: int, given: Any) -> Model:
         )
     # A file without `batch_norm` has the one of its time, which is the default.
     return build_model(ModelSettings(**about["settings"]), features, classes, log_prior=np.zeros(classes))
+
+
+def _arrays(name: str, scored: Scored) -> dict[str, Tensor]:
+    arrays = {field: array for field, array in vars(scored).items() if array is not None}
+    return {f"{name}.{field}": torch.from_numpy(array) for field, array in arrays.items()}
+
+
+def _scored(name: str, tensors: Mapping[str, Tensor]) -> Scored:
+    return Scored(**{field: tensor.numpy() for field, tensor in _under(f"{name}.", tensors).items()})
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

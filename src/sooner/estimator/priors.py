@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from sooner.errors import InvalidArgument
 from sooner.inputs import as_weights
-from sooner.types import IntArray
+from sooner.types import FloatArray, IntArray
 
 
 def prior_offset(priors: Any, classes: Sequence[Any], counts: IntArray) -> npt.NDArray[np.float32]:
@@ -17,6 +17,14 @@ def prior_offset(priors: Any, classes: Sequence[Any], counts: IntArray) -> npt.N
     >>> prior_offset({"ill": 1, "well": 4}, ["ill", "well"], np.array([5, 5])).round(3).tolist()
     [-1.3860000371932983, 0.0]
     """
+    logs = np.log(class_shares(priors, classes, counts))
+    offset: npt.NDArray[np.float32] = (logs - logs.max()).astype(np.float32)
+    return offset
+
+
+def class_shares(priors: Any, classes: Sequence[Any], counts: IntArray) -> FloatArray:
+    """(classes,): what the classes are expected to weigh in use, up to a factor."""
+    shares: FloatArray
     if isinstance(priors, str):
         if priors not in ("equal", "training"):
             expected = "'equal', 'training', or one number for each class"
@@ -31,6 +39,4 @@ def prior_offset(priors: Any, classes: Sequence[Any], counts: IntArray) -> npt.N
         shares = as_weights(priors, len(counts), name="priors")
         if not shares.all():
             raise InvalidArgument("priors", "above 0", shares.tolist(), "A class that cannot come needs no classifier.")
-    logs = np.log(shares)
-    offset: npt.NDArray[np.float32] = (logs - logs.max()).astype(np.float32)
-    return offset
+    return shares

@@ -39,6 +39,7 @@ class Achieved:
         error_at_most: one-sided upper limit of the balanced error with 99% confidence, ignoring groups.
         near_chance: whether the error is 85% of chance, or half of it where `error_at_most` reaches chance.
         groups: number of groups if they are known; the intervals are then for new groups.
+        note: what `choose_threshold` says of the error: a promise, or that it is an estimate.
     """
 
     rule: Rule
@@ -58,17 +59,20 @@ class Achieved:
     error_at_most: float
     near_chance: bool
     groups: int | None = None
+    note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The record for JSON, with the rule as text."""
         return {**{key: value for key, value in asdict(self).items() if key != "rule"}, "rule": repr(self.rule)}
 
     def __str__(self) -> str:
+        groups = "" if self.groups is None else f" in {self.groups:,} groups, limits by group"
+        note = f" ({self.note})" if self.note else ""
         return (
             f"balanced error {self.error:.2%} (95% confidence interval {self.error_low:.2%} to {self.error_high:.2%}), "
             f"mean time {self.mean_time:.2f} ({self.mean_time_low:.2f} to {self.mean_time_high:.2f}), "
-            f"forced {self.forced:.1%}, on {self.series:,} series"
-        ) + ("" if self.groups is None else f" in {self.groups:,} groups, limits by group")
+            f"forced {self.forced:.1%}, on {self.series:,} series{groups}{note}"
+        )
 
     def warning(self) -> NearChance | None:
         """The warning for a rule that is hardly better than guessing."""

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from sooner.errors import NotCertified, UnknownName
-from sooner.evaluate.choose import settled_at
+from sooner.evaluate.choose import midpoint_rule_at
 from sooner.evaluate.curve import as_threshold_family
 from sooner.evaluate.early import early_rule
 from sooner.evaluate.promise import RISKS, Promise, claim_of, data_hash
@@ -123,7 +123,7 @@ def _walk(family: type[ThresholdRule], sweep: Sweep, losses: BoolArray, bound: R
         passes &= totals / bound.units[stratum] <= limit + _ROUNDING
     failures = np.flatnonzero(~passes)
     first = int(failures[-1]) + 1 if len(failures) else 0
-    return settled_at(family, sweep.thresholds, first) if first < len(passes) else None
+    return midpoint_rule_at(family, sweep.thresholds, first) if first < len(passes) else None
 
 
 def _not_certified(risk: str, scored: Scored, ends: BoolArray, level: float, confidence: float) -> NotCertified:

@@ -83,11 +83,11 @@ def midpoint_rule(rule: type[R], curve: SATCurve, threshold: float) -> R:
     A threshold of the curve equals the statistic of some series, which a live stream may round differently. Times and infinity
     are exact, and are kept.
     """
-    return settled_at(rule, curve.thresholds, int(np.searchsorted(curve.thresholds, threshold)))
+    return midpoint_rule_at(rule, curve.thresholds, int(np.searchsorted(curve.thresholds, threshold)))
 
 
-def settled_at(rule: type[R], thresholds: FloatArray, index: int) -> R:
-    """`settled` by the index of the threshold among those of a sweep."""
+def midpoint_rule_at(rule: type[R], thresholds: FloatArray, index: int) -> R:
+    """`midpoint_rule` by the index of the threshold among those of a sweep."""
     threshold = float(thresholds[index])
     if issubclass(rule, FixedTime) or index == 0 or not np.isfinite(threshold):
         return rule.at(threshold)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sooner.evaluate.choose import settled_at
+from sooner.evaluate.choose import midpoint_rule_at
 from sooner.evaluate.pvalues import binomial_limit
 from sooner.evaluate.records import Sweep
 from sooner.rules import NotBefore, ThresholdRule
@@ -52,8 +52,8 @@ def early_rule(
         passed = list(_passing(statistic[first] >= threshold, wrong[first], lengths[first], limits))
         means.append(passed[-1][1] if passed else np.inf)
     chosen = len(means) - 1 - int(np.argmin(means[::-1]))  # the most cautious one in a tie
-    rule = settled_at(family, thresholds, int(tried[chosen]))
-    fires = statistic[second] >= next(iter(vars(rule).values()))
+    rule = midpoint_rule_at(family, thresholds, int(tried[chosen]))
+    fires = statistic[second] >= rule.cutoff
     starts = [start for start, _ in _passing(fires, wrong[second], lengths[second], limits)]
     return NotBefore(rule, starts[-1]) if starts else None
 

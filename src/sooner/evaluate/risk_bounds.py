@@ -122,7 +122,7 @@ def _balanced(truths: IntArray, groups: IntArray | None, level: float, delta: fl
         weighted = _weighted(truths, np.ones(len(truths)), counts.astype(np.float64), level, delta)
         return exact if exact.limits(1.0)[0] > weighted.limits(1.0)[0] else weighted
     mass, units = _group_means(truths, groups)
-    if len(np.unique(groups * len(counts) + truths)) == groups.max() + 1:  # every group is of one class
+    if len(np.unique(groups * len(counts) + truths)) == _number(groups):  # every group is of one class
         return _weighted(truths, mass, units, level, delta, groups)
     # Class errors depend on each other through the groups, so no product bounds their mean: but it is below their maximum.
     return _each(truths, groups, level, delta)

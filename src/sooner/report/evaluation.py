@@ -34,6 +34,7 @@ class Evaluation:
         points: other results to draw, by name: (mean time, balanced error as a fraction).
         reliability: probabilities at the decisions against how often they are right, from `reliability` or `clf.reliability`.
         title: the heading.
+        promise: the sentence of a promise about the error at `threshold`, if it was certified.
         about: settings and versions for the table at the end, by name.
 
     >>> evaluation = Evaluation([[[0.0, 1.0], [3.0, 0.0]], [[0.0, 2.0], [0.0, 4.0]]], [0, 1], 2.0, classes=["cat", "dog"])
@@ -54,6 +55,7 @@ class Evaluation:
     points: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     reliability: Reliability | None = None
     title: str = "Speed against accuracy"
+    promise: str | None = None
     about: Mapping[str, str | int | float] = field(default_factory=dict)
     curve: SATCurve = field(init=False)
 
@@ -71,6 +73,7 @@ class Evaluation:
             "baselines": _as_curves(self.baselines),
             "points": {str(name): _as_point(name, point) for name, point in self.points.items()},
             "title": str(self.title),
+            "promise": None if self.promise is None else str(self.promise),
             "about": {str(name): value for name, value in self.about.items()},
         }
         for name, value in checked.items():

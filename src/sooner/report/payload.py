@@ -39,6 +39,7 @@ def payload(findings: Findings) -> dict[str, Any]:
     contents = {
         "rule": _rule(evaluation.rule),
         "threshold": number(evaluation.threshold),
+        "promise": evaluation.promise,
         "classes": evaluation.classes,
         "horizon": evaluation.scores.shape[1],
         "width": findings.width,
