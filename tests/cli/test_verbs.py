@@ -499,7 +499,7 @@ def test_a_calibration_share_is_kept_by_training_and_certifies(home, tmp_path, m
     assert "with these 99 series the least level is" in said
     code, said = said_of_error(monkeypatch, capsys, "threshold", home / "pumps.sooner", *ask[2:])
     assert code == 2
-    assert "fit with --calibration-share" in said
+    assert "fit with calibration_share=0.2" in said
     code, said = said_of_error(
         monkeypatch, capsys, "threshold", model, "--max-error", "0.1", "--on", tmp_path / "many.csv"
     )

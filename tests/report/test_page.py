@@ -466,3 +466,20 @@ def test_one_series_of_one_observation_has_a_page(show, put):
 def test_the_page_asked_for_nothing_and_complained_of_nothing(large):
     """Last in the file, after everything that the tests did to it."""
     assert large[0].noise == []
+
+
+def test_a_promise_stands_beside_the_threshold_that_was_certified_and_beside_no_other(show, put):
+    promise = "promised: error at most 5% with 95% confidence, certified on 300 <b>series</b>, 2026-11-18"
+    plain = _small(MSPRT, 1.0, classes=2, coarse=False)
+    certified = Evaluation(plain.scores, plain.labels, 1.0, lengths=plain.lengths, promise=promise)
+    page = show(put(certified))
+    shown = page.get_by_test_id("promise")
+    assert shown.inner_text() == promise
+    for place in range(last_position(page) + 1):
+        slide(page, place)
+        assert shown.inner_text() == ""
+    enter(page, "1.0")
+    assert shown.inner_text() == promise
+    enter(page, "1.0000001")
+    assert shown.inner_text() == ""
+    assert show(put(plain)).get_by_test_id("promise").inner_text() == ""

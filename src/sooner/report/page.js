@@ -148,7 +148,7 @@ function go(threshold) {
   slider.setAttribute("aria-valuetext", `${brief(state.threshold)}: error ${percent(error)}, mean time ${time.toFixed(2)}`);
   find("exact").value = showNumber(state.threshold);
   // What was certified is one threshold; at any other place of the slider nothing is promised.
-  find("promise").textContent = told.promise && state.threshold === numbers.settle(current) ? told.promise : "";
+  find("promise").textContent = state.threshold === numbers.settle(current) ? (contents.promise ?? "") : "";
   fillValues(state.now);
   if (confusionCells) fillConfusion(state.now);
   fillClasses(state.now);
