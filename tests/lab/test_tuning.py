@@ -153,7 +153,7 @@ MESSAGES = {
     "a single value": (
         of(optimizer={"lr": 0.1}),
         "`search.optimizer.lr` must be a list of values, or { low, high, log }, got 0.1. "
-        "A single value belongs into the settings themselves.",
+        "Put a single value into the settings.",
     ),
     "a range without an end": (
         of(optimizer={"lr": {"low": 0.1}}),

@@ -45,12 +45,7 @@ class AnovaCell(NamedTuple):
 
 @dataclass(frozen=True)
 class Trials:
-    """One error for each trial, in long form; cells may differ in their numbers of trials.
-
-    Args:
-        models: the name of the model of each trial.
-        errors: the error of each trial, finite.
-        phases: the name of the phase of each trial; every model must have trials in every phase. None if there is only one.
+    """Model, error and phase of each trial; every model must have trials in every phase. `phases` is None if there is only one.
 
     >>> trials = Trials(["A", "A", "B", "B"], [0.1, 0.3, 0.2, 0.4], ["early", "late", "early", "late"])
     >>> [str(cell) for cell in trials.cells]
@@ -114,11 +109,10 @@ class AnovaRow:
 
 @dataclass(frozen=True)
 class AnovaTable:
-    """Where the variation of errors comes from: the effects, then the residual.
+    """The effects, then the residual.
 
     The sums of squares are of type III: the increase of the residual if the effect alone is left out of the full model, with
-    effects coded to sum to zero. So a main effect compares unweighted means of the cell means, whatever the numbers of seeds are,
-    also if there is an interaction. With equal numbers all types agree.
+    effects coded to sum to zero. So a main effect compares unweighted means of the cell means for any numbers of trials.
     """
 
     rows: tuple[AnovaRow, ...]
@@ -176,17 +170,14 @@ class PairwiseTable:
 
 @dataclass(frozen=True)
 class PValues:
-    """The p of every pair as a triangle: `p[i][j]` compares `rows[i]` with `columns[j]`, for j up to i.
-
-    A p is None where the residual variance is 0.
-    """
+    """The p-values as a triangle: `p[i][j]` compares `rows[i]` with `columns[j]`, j <= i; None if the residual variance is 0."""
 
     rows: tuple[AnovaCell, ...]
     columns: tuple[AnovaCell, ...]
     p: tuple[tuple[float | None, ...], ...]
 
     def starred(self) -> tuple[tuple[str, ...], ...]:
-        """The triangle as text: one, two and three stars below 0.05, 0.01 and 0.001; a dash where there is no p."""
+        """The triangle as text, with stars for p below 0.05, 0.01 and 0.001; a dash for None."""
         return tuple(tuple(_starred(p) for p in row) for row in self.p)
 
 

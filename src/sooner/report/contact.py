@@ -10,15 +10,7 @@ from sooner.types import ArrayLike
 
 
 def contact_sheet(frames: ArrayLike, names: Sequence[object], path: Path, *, title: str, columns: int = 10) -> None:
-    """Draw frames of some series, evenly spaced in time.
-
-    Args:
-        frames: (series, time, height, width), grey values.
-        names: the label of each row, one for each series.
-        path: the output PNG file.
-        title: one line above the figure.
-        columns: number of frames of each series.
-    """
+    """Draw `columns` frames of each series, evenly spaced in time, from the grey values (series, time, height, width)."""
     pictures = np.asarray(frames)
     shown = np.unique(np.linspace(0, pictures.shape[1] - 1, min(columns, pictures.shape[1])).round().astype(int))
     width, height = 0.9 * len(shown) + 0.8, 0.9 * len(pictures) + 0.9

@@ -23,14 +23,10 @@ class Report:
 
 
 def write_report(folder: str | Path, evaluation: Evaluation) -> Report:
-    """Write `report.html` and its figures into a folder, which is created if needed.
+    """Write `report.html` and its figures into a folder, which is created if needed; existing files are replaced.
 
     The page is interactive and needs no network. All its numbers are for the threshold of the slider, and equal those of
     `Evaluation.curve` and `sooner.evaluate`.
-
-    Args:
-        folder: the output folder; existing files of the same names are replaced.
-        evaluation: the content.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

@@ -69,13 +69,9 @@ class Records:
         return Records(self.values[states], self.times[states], self.labels[states], starts, self.truths[series])
 
     def along(self, thresholds: FloatArray, cells: IntArray, weights: IntArray, *, size: int) -> IntArray:
-        """(thresholds, size): at each threshold, the sum by cell of the weights of the states that the series are in.
+        """(thresholds, size): at each threshold (ascending), the sum by cell of the weights of the states of the series.
 
-        Args:
-            thresholds: ascending.
-            cells: (states,), in 0..size-1, the cell of each state.
-            weights: (states,), the weight of each state.
-            size: number of cells.
+        `cells`, in 0..size-1, and `weights` are those of each state.
         """
         leaves = np.searchsorted(thresholds, self.values, side="right")
         enters = np.roll(leaves, 1)

@@ -27,15 +27,9 @@ from sooner.types import FloatArray, IntArray, SATCurve
 
 @dataclass(frozen=True)
 class Row:
-    """The decisions at one threshold on the test set.
+    """The decisions on the test set at the largest threshold whose mean time is at most `asked` (infinite at the full time).
 
-    Args:
-        asked: the requested mean time.
-        threshold: the largest whose mean time is at most `asked`; infinite if no decision needs to be early.
-        mean_time: the mean time at the threshold.
-        error: balanced error in percent.
-        wrong: number of wrong decisions in each class.
-        series: number of series of each class.
+    The balanced error is in percent; `wrong` and `series` are the numbers of wrong decisions and of series in each class.
     """
 
     asked: float
@@ -48,13 +42,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Sampled:
-    """The point of EARLIEST at halting times drawn once for the test set, as for the published points.
-
-    Args:
-        draws: the seed of the draws.
-        mean_time: the mean halting time.
-        error, wrong, series: as in `Row`.
-    """
+    """The point of EARLIEST at halting times drawn once for the test set with the seed `draws`, as the published points were."""
 
     draws: int
     mean_time: float

@@ -40,11 +40,10 @@ class StageObserver(Protocol):
 class SilentObserver:
     """Ignores the progress."""
 
-    def stage(self, label: str, index: int, total: int, seconds_left: float | None) -> None:
+    def stage(self, *_: object) -> None:
         """Do nothing."""
 
-    def step(self, done: int, total: int) -> None:
-        """Do nothing."""
+    step = stage
 
 
 @dataclass(frozen=True)

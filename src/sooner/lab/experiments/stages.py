@@ -26,15 +26,9 @@ EARLIEST with exploration.
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """A step of an experiment.
+    """A step of an experiment: its name (one word), a label for progress messages, and what its result depends on.
 
-    Args:
-        name: the name of the step, one word.
-        label: the label for progress messages.
-        ingredients: the inputs that its result depends on, as JSON types.
-        needs: the stages that it depends on.
-        act: runs the stage in the given folder, which may contain files of an earlier attempt; its return value is stored in
-            `done.json`.
+    `act` runs the stage in a folder, which may contain files of an earlier attempt; its return value is stored in `done.json`.
     """
 
     name: str

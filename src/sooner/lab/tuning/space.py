@@ -6,7 +6,7 @@ optimizer.lr = { low = 1e-4, high = 1e-2, log = true }
 loss.weights.lsel = [0.1, 1.0, 10.0]
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -39,11 +39,6 @@ class Range:
             return trial.suggest_int(key, self.low, self.high, log=self.log)
         return trial.suggest_float(key, self.low, self.high, log=self.log)
 
-    @property
-    def corners(self) -> Sequence[Any]:
-        """Values that must be legal for all of them to be."""
-        return (self.low, self.high)
-
 
 @dataclass(frozen=True)
 class Grid:
@@ -59,11 +54,6 @@ class Grid:
     def draw(self, trial: Trial, key: str) -> Any:
         """A value for this trial."""
         return trial.suggest_categorical(key, self.values)
-
-    @property
-    def corners(self) -> Sequence[Any]:
-        """Values that must be legal for all of them to be."""
-        return self.values
 
 
 @dataclass(frozen=True)
@@ -91,7 +81,7 @@ class SearchSpace:
     def check(self, settings: Settings) -> None:
         """Refuse invalid keys and values before the first trial."""
         for key, axis in self.axes.items():
-            for value in axis.corners:
+            for value in axis.values if isinstance(axis, Grid) else (axis.low, axis.high):
                 changed(settings, {key: value})
 
 
@@ -118,5 +108,5 @@ def _axes(prefix: str, table: Any) -> Iterator[tuple[str, Grid | Range]]:
         elif isinstance(axis, Mapping):
             yield from _axes(f"{key}.", axis)
         else:
-            remedy = "A single value belongs into the settings themselves."
+            remedy = "Put a single value into the settings."
             raise InvalidArgument(f"search.{key}", "a list of values, or { low, high, log }", repr(axis), remedy)
