@@ -8,7 +8,7 @@ import sooner
 from sooner import EarlyClassifier
 from sooner.container import ContainerFormat, seal, unseal
 from sooner.errors import InvalidArgument
-from sooner.evaluate import PosteriorCalibration
+from sooner.evaluate import PosteriorCalibration, fit_posterior
 from waves import NAMES, waves
 
 
@@ -95,3 +95,17 @@ def test_a_trained_model_and_one_on_prefixes_are_calibrated_too():
     x, y = waves(90, seed=1)
     for clf in (EarlyClassifier(model="prefix"), EarlyClassifier(model="recurrent", max_epochs=2, hidden=8)):
         assert clf.fit(x, y).posterior_calibration_.log_slope != 0
+
+
+def test_enough_calibration_series_calibrate_the_posterior_and_change_no_decision(fitted, x):
+    before, decisions = fitted.posterior_calibration_, fitted.decide(x)
+    fitted.calibrate(*waves(49, seed=3))
+    assert fitted.posterior_calibration_ is before
+    fitted.calibrate(*waves(60, seed=4))
+    assert fitted.posterior_calibration_ == fit_posterior(fitted.calibration_, slope_spread=0.0) != before
+    assert fitted.decide(x) == decisions
+
+
+def test_a_share_kept_for_calibration_calibrates_the_posterior():
+    clf = EarlyClassifier(calibration_share=0.5).fit(*waves(120, seed=1))
+    assert clf.posterior_calibration_ == fit_posterior(clf.calibration_, slope_spread=0.0)

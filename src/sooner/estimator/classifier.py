@@ -19,7 +19,14 @@ from sooner.estimator.dial import decided, family_named, family_of, rule_for, wi
 from sooner.estimator.learning import FitOptions, Learned, learn, prepared, scored
 from sooner.estimator.live import LiveMixin
 from sooner.estimator.priors import prior_offset
-from sooner.estimator.promises import PromiseMixin, as_calibration_share, calibration_scores, split_off, training_hashes
+from sooner.estimator.promises import (
+    PromiseMixin,
+    as_calibration_share,
+    calibration_scores,
+    recalibrated,
+    split_off,
+    training_hashes,
+)
 from sooner.evaluate import Achieved, Menu, balanced_error, default_threshold, menu_of, midpoint_rule
 from sooner.evaluate.achieved import achieved_of
 from sooner.evaluate.calibration import Reliability, reliability
@@ -162,6 +169,7 @@ class EarlyClassifier(PromiseMixin, LiveMixin, ClassifierMixin, BaseEstimator): 
         self.adopt(learned, series.classes, series.class_counts(), columns)
         self.training_hashes_ = training_hashes(series)
         self.calibration_ = None if kept is None else calibration_scores(self, kept)
+        self.posterior_calibration_ = recalibrated(self)
         curve = self.speed_accuracy_of(family)
         self.rule_ = midpoint_rule(family, curve, default_threshold(curve, classes=self.n_classes_))
         self.achieved_.warn_near_chance()

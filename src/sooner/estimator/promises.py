@@ -16,15 +16,15 @@ from sooner.container import digest, pieces_of
 from sooner.data.standardizer import Standardizer
 from sooner.errors import InvalidArgument, PromiseDropped, SoonerError
 from sooner.estimator.cases import class_indices, series_for
-from sooner.estimator.dial import family_of
+from sooner.estimator.dial import family_named, family_of
 from sooner.estimator.learning import scored
 from sooner.estimator.priors import class_shares
-from sooner.evaluate import RISKS, Achieved, Promise, certified_threshold
+from sooner.evaluate import RISKS, Achieved, PosteriorCalibration, Promise, certified_threshold, fit_posterior
 from sooner.evaluate.achieved import achieved_of
 from sooner.evaluate.choose import rule_for_target
 from sooner.evaluate.curve import curve_of
 from sooner.inputs import as_between, as_groups
-from sooner.models import Model
+from sooner.models import Model, Rocket
 from sooner.rules import NotBefore, Rule
 from sooner.rules.described import description
 from sooner.scores import Scored
@@ -38,6 +38,8 @@ _HASHED = 20_000
 """So many training series, evenly spaced, are recognised among calibration series."""
 _KEPT = 2000
 """So many series of the calibration share are kept with a model, as of the held-out share."""
+_FEWEST_FOR_POSTERIORS = 50
+"""With fewer calibration series, posteriors stay calibrated by the held-out scores of the training."""
 _SHARE = "It is a fraction of the series: 0.2 means 20%."
 ESTIMATE = "an estimate, not a promise"
 
@@ -120,7 +122,7 @@ class PromiseMixin:
         """Keep the scores of labelled series for promises, label sets and alarms (`clf.calibration_`).
 
         The series must be like those to come, and neither training nor any choice may have seen them; series of the training set
-        are refused. They replace the calibration series that were kept before.
+        are refused. They replace the calibration series that were kept before. At least 50 also calibrate `predict_proba`.
 
         Args:
             X: as in `fit`.
@@ -129,6 +131,7 @@ class PromiseMixin:
         """
         check_is_fitted(self)
         self.calibration_ = self._unseen(X, y, groups)
+        self.posterior_calibration_ = recalibrated(self)
         return self
 
     @property
@@ -211,6 +214,15 @@ def as_calibration_share(share: Any) -> float:
 def calibration_scores(classifier: "EarlyClassifier", kept: Series) -> Scored:
     """The scores of the calibration share, without `priors`."""
     return scored(classifier.model_, classifier.standardizer_.apply(kept)).at_most(_KEPT)
+
+
+def recalibrated(classifier: Any) -> PosteriorCalibration:
+    """The calibration of posteriors by the calibration series, if they are not too few. No decision depends on it."""
+    if classifier.calibration_ is None or len(classifier.calibration_) < _FEWEST_FOR_POSTERIORS:
+        current: PosteriorCalibration = classifier.posterior_calibration_
+        return current
+    spread = 0.0 if isinstance(classifier.model_, Rocket) else 1.0
+    return fit_posterior(classifier.calibration_, family_named(classifier.rule), slope_spread=spread)
 
 
 def training_hashes(series: Series) -> IntArray:
