@@ -1,7 +1,9 @@
 """Label sets of a classifier: batch and live, by coverage, and what they need."""
 
+import json
 import math
-from dataclasses import replace
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -22,15 +24,10 @@ def drawn(count, seed):
     return x.transpose(1, 2).numpy(), NAMES[y]
 
 
-def calibrate(clf, x, y, groups=None):
-    found = clf.scores(Series.from_aeon(x, y, groups=groups))
-    clf.calibration_ = replace(found, scores=found.scores - clf._offset())
-
-
 @pytest.fixture(scope="module")
 def clf():
     fitted = EarlyClassifier().fit(*drawn(120, 0))
-    calibrate(fitted, *drawn(199, 1))
+    fitted.calibrate(*drawn(199, 1))
     return fitted
 
 
@@ -149,7 +146,7 @@ def test_one_series_of_each_group_calibrates(clf):
     groups = np.repeat(np.arange(50), 4)[:199]
     other = sooner.EarlyClassifier()
     other.__dict__.update(clf.__dict__)
-    calibrate(other, *drawn(199, 1), groups=groups)
+    other.calibrate(*drawn(199, 1), groups=groups)
     assert math.isfinite(other.single_label(0.98).limit)
     with pytest.warns(FullSets, match="needs at least 99 calibration series .* got 50"):
         other.single_label(0.99)
@@ -169,10 +166,51 @@ def test_the_alarm_watches_the_decisions_of_the_calibration_series(clf, unseen):
     assert not watch.holds
 
 
+def test_a_promise_is_what_is_watched_by_default(clf):
+    other = sooner.EarlyClassifier()
+    other.__dict__.update(clf.__dict__)
+    assert other.watch().promised is None
+    other.choose_threshold(max_error=0.3, confidence=0.9, risk="error")
+    assert other.watch().promised == 0.3
+    assert other.watch(0.2).promised == 0.2
+    other.choose_threshold(max_error=0.3, confidence=0.9)
+    with pytest.raises(
+        InvalidArgument, match="`class_shares` must be given for a promise of the balanced error, got None"
+    ):
+        other.watch()
+    shares = dict.fromkeys(NAMES.tolist(), 1 / 3)
+    assert other.watch(class_shares=shares).promised == 0.3
+    other.choose_threshold(max_error=0.9, confidence=0.5, risk="class_error")
+    with pytest.raises(InvalidArgument, match="`error` must be given where 'class_error' is promised"):
+        other.watch()
+
+
+def test_a_file_and_the_command_line_have_the_sets(clf, unseen, tmp_path):
+    clf.save(tmp_path / "m.sooner")
+    loaded, x = sooner.load(tmp_path / "m.sooner"), unseen[0][:6]
+    assert np.array_equal(loaded.label_sets(x).members, clf.label_sets(x).members)
+    lines = [json.dumps({"series": key, "x": series[:, t].tolist()}) for key, series in enumerate(x) for t in range(20)]
+    (tmp_path / "lines").write_text("\n".join(lines))
+    command = [sys.executable, "-m", "sooner", "stream", str(tmp_path / "m.sooner"), "--threshold", "6"]
+    with (tmp_path / "lines").open() as given:
+        done = subprocess.run(
+            [*command, "--at-end", "set", "--coverage", "0.95"], stdin=given, capture_output=True, text=True, check=True
+        )
+    said = {record["series"]: record for record in map(json.loads, done.stdout.splitlines())}
+    expected = clf.decide(x, 6.0, at_end="set", coverage=0.95)
+    for key, (label, crossed) in enumerate(zip(expected.labels, expected.crossed, strict=True)):
+        assert said[key]["crossed"] == crossed
+        assert said[key]["label"] == (label if crossed else list(label))
+    assert {record["crossed"] for record in said.values()} == {True, False}
+    refused = subprocess.run([*command, "--coverage", "0.9"], capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert "must be given with --at-end set only, got 0.9 with force" in " ".join(refused.stderr.split())
+
+
 def test_what_is_missing_or_wrong_gets_one_sentence(clf, unseen):
     plain = EarlyClassifier()
     plain.__dict__.update({**clf.__dict__, "calibration_": None})
-    sentence = r"`calibration_` must be known for label sets, got None\. Call clf\.calibrate\(X, y\)"
+    sentence = r"`calibration_` must be known for label sets and alarms, got None\. Fit with calibration_share"
     for ask in (
         lambda: plain.label_sets(unseen[0]),
         lambda: plain.single_label(),

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sooner.errors import FullSets, InvalidArgument
 from sooner.estimator.cases import series_for
+from sooner.evaluate import Promise
 from sooner.evaluate.achieved import user_level
 from sooner.evaluate.label_sets import (
     LabelSets,
@@ -40,6 +41,11 @@ class LiveMixin:
     model_: Model
     rule_: Rule
     calibration_: Scored | None
+
+    @property
+    def promise_(self) -> Promise | None:
+        """The promise of the current threshold."""
+        raise NotImplementedError
 
     @overload
     def stream(
@@ -116,7 +122,7 @@ class LiveMixin:
 
     def watch(
         self,
-        error: float | None,
+        error: float | None = None,
         *,
         delta: float = 0.05,
         class_shares: Mapping[Any, float] | None = None,
@@ -124,12 +130,17 @@ class LiveMixin:
     ) -> Watch:
         """A new alarm for the decisions of the current rule: see `sooner.evaluate.Watch`, whose arguments these are.
 
+        Without `error`, it is that of `clf.promise_`, if this promises the plain or the balanced error; the latter needs the
+        `class_shares`. With neither, statistics alone are watched.
+
         It watches the promised error, where labels come, and `time` and `log_odds` of the decisions, as compared with those of
         the calibration series; live series with a `coverage` have both: `watch.see({"time": d.time, "log_odds": d.log_odds})`.
         Make a new one when the threshold or the priors change. If the threshold was chosen on the calibration series, their
         decisions are slightly unlike those to come, and `delta` holds nearly, not exactly, for these two.
         """
         calibration = self._calibrated()
+        if error is None and self.promise_ is not None:
+            error = watched_error(self.promise_, class_shares)
         times = self.rule_.decide(*calibration, halting=calibration.halting).times
         values = statistics_at(calibration, times)
         return Watch(error, delta=delta, calibration=values, class_shares=class_shares, seed=seed)
@@ -137,12 +148,10 @@ class LiveMixin:
     def _calibrated(self) -> Scored:
         """The calibration scores with the log prior, one series of each group."""
         check_is_fitted(self)
-        calibration = getattr(self, "calibration_", None)
-        if calibration is None:
-            remedy = "Call clf.calibrate(X, y) with labelled series that were used for nothing else."
-            raise InvalidArgument("calibration_", "known for label sets", "None", remedy)
-        scored: Scored = one_per_group(calibration, seed=0).plus(self._offset())
-        return scored
+        if self.calibration_ is None:
+            remedy = "Fit with calibration_share=0.2, or call clf.calibrate(X, y) with labelled series of no other use."
+            raise InvalidArgument("calibration_", "known for label sets and alarms", "None", remedy)
+        return one_per_group(self.calibration_, seed=0).plus(self._offset())
 
     def _limit(self, coverage: float) -> float:
         """The limit of the log-odds for label sets of that coverage, with a warning if it is infinite."""
@@ -170,3 +179,16 @@ class LiveMixin:
 
     def _prepared(self) -> Callable[[torch.Tensor], torch.Tensor]:
         raise NotImplementedError
+
+
+def watched_error(promise: Promise, class_shares: Mapping[Any, float] | None) -> float:
+    """The level of a promise that labels can be compared with."""
+    needs = {"error": False, "balanced_error": True}
+    if promise.risk not in needs:
+        remedy = "Pass the largest plain or balanced error instead."
+        raise InvalidArgument("error", f"given where {promise.risk!r} is promised", "None", remedy)
+    if needs[promise.risk] != (class_shares is not None):
+        expected = "given for a promise of the balanced error" if needs[promise.risk] else "None for the plain error"
+        remedy = "They are the shares of the classes among the series to come."
+        raise InvalidArgument("class_shares", expected, class_shares, remedy)
+    return promise.level
