@@ -149,7 +149,7 @@ class LiveMixin:
         """The calibration scores with the log prior, one series of each group."""
         check_is_fitted(self)
         if self.calibration_ is None:
-            remedy = "Fit with calibration_share=0.2, or call clf.calibrate(X, y) with labelled series of no other use."
+            remedy = "Fit with calibration_share=0.2, or call clf.calibrate(X, y) with labelled series that nothing else used."
             raise InvalidArgument("calibration_", "known for label sets and alarms", "None", remedy)
         return one_per_group(self.calibration_, seed=0).plus(self._offset())
 
