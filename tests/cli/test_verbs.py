@@ -505,3 +505,5 @@ def test_a_calibration_share_is_kept_by_training_and_certifies(home, tmp_path, m
     )
     assert code == 2
     assert said.startswith("error: `--on` must be given with a confidence")
+    code, said = said_of_error(monkeypatch, capsys, "threshold", model, "--set", "3", "--confidence", "0.9")
+    assert (code, said.partition(",")[0]) == (2, "error: `--max-error` must be the one target with a confidence")

@@ -33,11 +33,12 @@ def _classifier() -> Any:
     model = FrameClassifier(Identity((2,)), 2).eval()
     model.head.weight.data.copy_(torch.eye(2))
 
-    def stream(*, keyed: bool, deadline: int | None, at_end: Any) -> Any:
+    def stream(*, keyed: bool, deadline: int | None, at_end: Any, coverage: None) -> Any:
         assert keyed
+        assert coverage is None
         return Fleet(model, MSPRT(THRESHOLD), classes=CLASSES, deadline=deadline, at_end=at_end)
 
-    return SimpleNamespace(stream=stream, columns_=None)
+    return SimpleNamespace(stream=stream, columns_=None, promise_=None)
 
 
 def _observations(chance: random.Random) -> Iterator[tuple[Any, list[Any], bool]]:

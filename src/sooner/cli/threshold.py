@@ -66,7 +66,7 @@ def threshold(
     held = None if confidence is not None else clf.judged(series)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NearChance)  # said below, in the words of the command line
-        if value is not None:
+        if value is not None and confidence is None:
             clf.threshold = value
             found = clf.evaluate(held)
         elif given or held is None:

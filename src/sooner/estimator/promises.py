@@ -94,7 +94,7 @@ class PromiseMixin:
         family = family_of(inner)
         if confidence is not None:
             if max_error is None or max_mean_time is not None or cost_of_waiting is not None:
-                remedy = "Only a maximum error can be promised: choose_threshold(max_error=0.05, confidence=0.95)."
+                remedy = "Only a maximum error can be promised."
                 raise InvalidArgument("max_error", "the one target with a confidence", "another or none", remedy)
             level = as_between(max_error, name="max_error", low=0.0, high=1.0, remedy="0.05 means 5%.")
             judged = self._never_used(X, y, groups, risk)
