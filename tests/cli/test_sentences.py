@@ -32,7 +32,7 @@ SAID = {
     "train pumps.csv ROLES --out .": "`--out` must be the name of a file, got the folder ..",
     "train empty.csv": f"{EMPTY}, or pass --missing mask.",
     "train text.csv": "`--channels` must be columns of numbers in text.csv, got text ('q' at row 1) in 'note'. "
-    "Leave it out by --ignore, or name its part: --series, --time, --label or --group.",
+    "Leave it out by --ignore, or name its role: --series, --time, --label or --group.",
     "train two.npz": "`labels` must be a class with at least 2 series, got 2 series of 2 classes.",
     "train nobody": "`SOURCE` must be a set of the UCR or UEA archives, got 'nobody'.",
     "train digits --ignore note": "`--ignore` must be left out for digits, got 'note'. Only tables have columns.",
