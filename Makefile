@@ -55,6 +55,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/consistency.py
 	$(BIN)/python benchmarks/watch.py
+	$(BIN)/python benchmarks/guarantees.py
 
 docs: $(READY)
 	$(BIN)/python .ci/docs.py

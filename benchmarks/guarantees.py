@@ -41,7 +41,7 @@ from sooner import EarlyClassifier
 from sooner.data import Gaussian, Series
 from sooner.data.sets import archives, digits
 from sooner.data.sets.nmnist import first_shown, random_orders, revealed, stream_keys
-from sooner.errors import NotCertified
+from sooner.errors import InvalidArgument, NotCertified
 from sooner.evaluate import PosteriorCalibration, Watch, exact_limits, reliability
 from sooner.evaluate.certify import certified_threshold
 from sooner.evaluate.label_sets import coverage_limit_of, label_sets_of, largest_log_odds
@@ -56,7 +56,7 @@ COUNTS, DRAWS = (100, 300, 1000), 500
 SCALES = ("twice as sure", "half as sure", "twice as sure early, half as sure late")
 GROUP = 5
 COVERAGE = 0.9
-SHOWN = ("digits", "error", 0.1, 300)
+SHOWN = ("process", "error", 0.1, 300)
 """The row whose true errors are kept for every draw, for the figure."""
 WATCHED, SERIES, PROMISED, DELTA = 200, 10_000, 0.05, 0.05
 SPLITS = 3
@@ -186,7 +186,7 @@ def promises(
         try:
             rule = certified_threshold(MSPRT, population.take(rows), risk, level, CONFIDENCE).rule
             certified.append(judged(population, risk, rule))
-        except NotCertified:
+        except (NotCertified, InvalidArgument):  # too few series, or none of a class
             certified.append(None)
     told: dict[str, Any] = {"draws": draws}
     for name, pairs in (("certified", certified), ("naive", plain)):

@@ -27,6 +27,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import guarantee_parts
 import page_parts
 import result_tables
 
@@ -138,6 +139,7 @@ def draw(records: Mapping[str, Any]) -> None:
             result_tables.draw_curves(record)
         elif drawn.exists():
             shutil.copyfile(drawn, result_tables.FIGURES / f"{record['name']}.png")
+    guarantee_parts.draw(records)
 
 
 BLOCKS: dict[str, Callable[[Mapping[str, Any]], str]] = {
@@ -148,6 +150,7 @@ BLOCKS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "stale": lambda records: result_tables.stale(experiments(records)),
     "unrun": lambda records: result_tables.unrun(experiments(records)),
     **page_parts.BLOCKS,
+    **guarantee_parts.BLOCKS,
 }
 
 
