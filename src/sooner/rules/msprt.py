@@ -58,7 +58,8 @@ class MSPRT(ThresholdRule):
     def step(self, state: RuleState, scores: StepScores) -> Step:
         """Compare the newest scores with the threshold."""
         if isinstance(self.threshold, float):
-            return super().step(state, scores)
+            # As the rule of every threshold does, without an axis of time: this is the cost of a live observation.
+            return Step(state, leader_margin(scores).double() >= self.threshold, leader(scores))
         if len(self.threshold) != scores.shape[-1]:
             expected = f"of {len(self.threshold)} classes, as the threshold matrix is"
             remedy = "Give a matrix with one row and one column for each class."

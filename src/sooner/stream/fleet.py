@@ -209,8 +209,9 @@ class Fleet:
         decisions = {keys[row]: decision for row, decision in self._fold.decided(step).items()}
         self._keep(rows, step, fresh)  # nothing can be refused from here on
         self._times.keep(keys, ticks)
-        self._close(list(decisions))
-        self._decided.update(decisions)
+        if decisions:
+            self._close(list(decisions))
+            self._decided.update(decisions)
         return decisions
 
     def _known_and_fresh(self, observations: Mapping[Any, ArrayLike]) -> tuple[list[Key], list[Key]]:
