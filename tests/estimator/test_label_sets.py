@@ -180,6 +180,8 @@ def test_a_promise_is_what_is_watched_by_default(clf):
         other.watch()
     shares = dict.fromkeys(NAMES.tolist(), 1 / 3)
     assert other.watch(class_shares=shares).promised == 0.3
+    with pytest.raises(InvalidArgument, match=r"`class_shares` must be a share for each of the classes \["):
+        other.watch(class_shares=dict.fromkeys(NAMES.tolist()[:2], 1 / 2))
     other.choose_threshold(max_error=0.9, confidence=0.5, risk="class_error")
     with pytest.raises(InvalidArgument, match="`error` must be given where 'class_error' is promised"):
         other.watch()

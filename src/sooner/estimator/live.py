@@ -139,6 +139,10 @@ class LiveMixin:
         decisions are slightly unlike those to come, and `delta` holds nearly, not exactly, for these two.
         """
         calibration = self._calibrated()
+        if isinstance(class_shares, Mapping) and set(class_shares) != set(self.classes_.tolist()):
+            remedy = "They are the shares of the classes among the series to come."
+            expected = f"a share for each of the classes {self.classes_.tolist()}"
+            raise InvalidArgument("class_shares", expected, f"shares of {list(class_shares)}", remedy)
         if error is None and self.promise_ is not None:
             error = watched_error(self.promise_, class_shares)
         times = self.rule_.decide(*calibration, halting=calibration.halting).times
