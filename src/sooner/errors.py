@@ -109,9 +109,9 @@ class PromiseDropped(UserWarning):
     """A file holds a promise that does not fit its model, rule or priors; the model is read without it."""
 
     def __init__(self) -> None:
+        self.finding = "The promise in this file does not fit its model, rule or priors, so it was dropped."
         super().__init__(
-            "The promise in this file does not fit its model, rule or priors, so it was dropped: certify the threshold again "
-            "with `choose_threshold(X, y, max_error=0.05, confidence=0.95)`."
+            f"{self.finding} Certify the threshold again with `choose_threshold(X, y, max_error=0.05, confidence=0.95)`."
         )
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 
 import sooner
 from command import heard, run, said_of_error, write_table
+from sooner.cli import main
 from sooner.rules import Halting
 from waves import waves
 
@@ -499,11 +501,27 @@ def test_a_calibration_share_is_kept_by_training_and_certifies(home, tmp_path, m
     assert "with these 99 series the least level is" in said
     code, said = said_of_error(monkeypatch, capsys, "threshold", home / "pumps.sooner", *ask[2:])
     assert code == 2
-    assert "fit with calibration_share=0.2" in said
+    assert said.startswith("error: `--on` must be calibration series for a promise, got None.")
+    assert "fit with --calibration-share 0.2 (`sooner train`)" in said
+    code, said = said_of_error(monkeypatch, capsys, "stream", home / "pumps.sooner", "--at-end", "set")
+    assert code == 2
+    assert said.startswith("error: `calibration series` must be known for label sets and alarms, got None.")
     code, said = said_of_error(
         monkeypatch, capsys, "threshold", model, "--max-error", "0.1", "--on", tmp_path / "many.csv"
     )
     assert code == 2
-    assert said.startswith("error: `--on` must be given with a confidence")
+    assert said.startswith("error: `--on` must be given with --confidence and without SOURCE, got no confidence.")
     code, said = said_of_error(monkeypatch, capsys, "threshold", model, "--set", "3", "--confidence", "0.9")
-    assert (code, said.partition(",")[0]) == (2, "error: `--max-error` must be the one target with a confidence")
+    assert (code, said.partition(",")[0]) == (2, "error: `--max-error` must be given alone with a confidence")
+
+
+def test_warnings_of_label_sets_are_one_sentence(home, tmp_path, monkeypatch, capsys):
+    model = tmp_path / "m.sooner"
+    sooner.load(home / "pumps.sooner").calibrate(*waves(30, seed=9)).save(model)
+    monkeypatch.setattr("sys.argv", ["sooner", "stream", str(model), "--at-end", "set", "--coverage", "0.99"])
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    with warnings.catch_warnings(action="always"), pytest.raises(SystemExit):
+        main()
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.startswith("warning: Every label set is full: a coverage of 99% needs at least 99 calibration series")
+    assert "FullSets" not in said

@@ -237,7 +237,7 @@ def test_bad_input_gets_a_sentence(fitted, calibration):
             ask(x, y, max_error=0.05, confidence=confidence)
     with pytest.raises(InvalidArgument, match="`max_error` must be between 0 and 1, ends left out"):
         ask(x, y, max_error=5, confidence=0.95)
-    with pytest.raises(InvalidArgument, match="`max_error` must be the one target with a confidence"):
+    with pytest.raises(InvalidArgument, match="`max_error` must be given alone with a confidence, got another target"):
         ask(x, y, max_mean_time=5, confidence=0.95)
     with pytest.raises(InvalidArgument, match="`confidence` must be given for the risk 'error'"):
         ask(x, y, max_error=0.05, risk="error")

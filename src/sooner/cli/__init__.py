@@ -12,7 +12,7 @@ from typer import Option
 
 from sooner.cli.sentences import cli_message
 from sooner.cli.verbs import Verbs
-from sooner.errors import FilesFailed, NearChance, PrecisionChanged, SoonerError
+from sooner.errors import FilesFailed, FullSets, NearChance, PrecisionChanged, PromiseDropped, SoonerError
 
 app = typer.Typer(
     name="sooner",
@@ -41,8 +41,8 @@ _show_other_warning = warnings.showwarning
 
 def _show_warning(message: Warning | str, category: type[Warning], *location: Any, **options: Any) -> None:
     """Print a warning of sooner as one sentence, without file and line."""
-    if issubclass(category, PrecisionChanged | NearChance):
-        text = message.finding if isinstance(message, NearChance) else str(message)
+    if issubclass(category, PrecisionChanged | NearChance | FullSets | PromiseDropped):
+        text = message.finding if isinstance(message, NearChance | PromiseDropped) else str(message)
         Console(stderr=True).print(Text.assemble(("warning: ", "bold yellow"), text), soft_wrap=True)
     else:
         _show_other_warning(message, category, *location, **options)

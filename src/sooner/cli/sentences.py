@@ -16,6 +16,7 @@ _SYNONYMS = {
     "name": ("source",),
     "threshold": ("value",),
     "path": ("MODEL", "out"),
+    "X": ("calibration", "source"),
 }
 # Settings that can also be given as an option.
 _SETTINGS = {
@@ -26,8 +27,9 @@ _SETTINGS = {
     "training.seed": "seed",
     "training.workers": "workers",
 }
-_NOT_AN_OPTION = {"y": "labels"}
-_ARGUMENT = re.compile(r"""(?<![\w.('"\[{])(?P<name>[a-z_]+)=(?:"(?P<word>[^"]*)")?(?![\w\['(])""")
+_NOT_AN_OPTION = {"y": "labels", "calibration_": "calibration series"}
+_VALUE = r'"(?P<word>[^"]*)"|(?P<number>\d+(?:\.\d+)?)'
+_ARGUMENT = re.compile(rf"""(?<![\w.('"\[{{])(?P<name>[a-z_]+)=(?:{_VALUE})?(?![\w\['(])""")
 
 
 def cli_message(error: Exception, command: Any, words: Sequence[str]) -> str:
@@ -51,7 +53,7 @@ def with_options(sentence: str, options: Mapping[str, str], elsewhere: Mapping[s
     """
 
     def option_for(match: re.Match[str]) -> str:
-        option, value = options.get(match["name"]), match["word"]
+        option, value = options.get(match["name"]), match["word"] or match["number"]
         if option is None and match["name"] not in elsewhere:
             return match[0]
         name, _, command = (option or elsewhere[match["name"]]).partition(" ")

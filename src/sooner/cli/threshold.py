@@ -59,8 +59,9 @@ def threshold(
     if len(given) > 1:
         raise InvalidArgument("`, `".join(given), "given alone", "several targets", "Give one of them.")
     if calibration is not None and (source is not None or confidence is None):
+        got = "no confidence" if confidence is None else f"SOURCE {source} too"
         remedy = "Without --confidence, name the series after the model."
-        raise InvalidArgument("calibration", "given with a confidence, and alone", "otherwise", remedy)
+        raise InvalidArgument("calibration", "given with --confidence and without SOURCE", got, remedy)
     source = source or calibration
     series = None if source is None else read_for(clf, source, table.columns(), part)
     held = None if confidence is not None else clf.judged(series)

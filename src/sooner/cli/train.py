@@ -126,7 +126,7 @@ def train(
     if clf.calibration_ is not None:
         screen.result(
             f"Kept for calibration: {len(clf.calibration_):,} series. `sooner threshold {escape(str(out))} --max-error 0.05 "
-            "--confidence 0.95` certifies a threshold on them."
+            "--confidence 0.95` certifies a threshold on them, if they suffice."
         )
     screen.achieved(clf.achieved_)
     screen.menu(clf.menu())

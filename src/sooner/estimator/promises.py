@@ -94,8 +94,9 @@ class PromiseMixin:
         family = family_of(inner)
         if confidence is not None:
             if max_error is None or max_mean_time is not None or cost_of_waiting is not None:
+                got = "none" if max_mean_time is None and cost_of_waiting is None else "another target"
                 remedy = "Only a maximum error can be promised."
-                raise InvalidArgument("max_error", "the one target with a confidence", "another or none", remedy)
+                raise InvalidArgument("max_error", "given alone with a confidence", got, remedy)
             level = as_between(max_error, name="max_error", low=0.0, high=1.0, remedy="0.05 means 5%.")
             judged = self._never_used(X, y, groups, risk)
             promise = certified_threshold(family, judged, risk, level, confidence)
