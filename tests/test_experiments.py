@@ -262,9 +262,7 @@ def test_our_own_models_and_encoders_decay_as_they_did_when_pytorch_s_meaning_wa
         if plan.encoder is not None:
             settings = plan.encoder.settings
             optimizer, published = settings.optimizer, settings.model.encoder == "resnet110"
-            # A vector for each place and level is seen rarely: the encoder of tokens is more accurate with a stronger decay.
-            ours = {"tokens": 0.1}.get(settings.model.encoder, 1e-4) * optimizer.lr
-            assert optimizer.weight_decay == pytest.approx(1e-5 if published else ours)
+            assert optimizer.weight_decay == pytest.approx(1e-5 if published else 1e-4 * optimizer.lr)
 
 
 def test_gammas_of_losses_that_were_summed_over_the_batch_are_times_its_size():
