@@ -18,7 +18,7 @@ import pytest
 import sooner
 from command import heard, run, said_of_error, write_table
 from sooner.cli import main
-from sooner.rules import Halting
+from sooner.rules import MSPRT, Halting, NotBefore
 from waves import waves
 
 VERBS = ["demo", "train", "evaluate", "threshold", "stream", "score", "tune", "reproduce", "bench", "data"]
@@ -525,3 +525,13 @@ def test_warnings_of_label_sets_are_one_sentence(home, tmp_path, monkeypatch, ca
     said = " ".join(capsys.readouterr().err.split())
     assert said.startswith("warning: Every label set is full: a coverage of 99% needs at least 99 calibration series")
     assert "FullSets" not in said
+
+
+def test_an_evaluation_without_a_curve_says_that_there_is_no_report(home, tmp_path):
+    clf = sooner.load(home / "pumps.sooner")
+    clf.threshold = NotBefore(MSPRT(2.0), 3)
+    clf.save(tmp_path / "m.sooner")
+    found = heard("evaluate", tmp_path / "m.sooner", home / "new.csv", "--out", tmp_path / "report")
+    assert "balanced error" in found.stdout
+    assert "No report was written: NotBefore(" in found.stderr
+    assert not (tmp_path / "report").exists()

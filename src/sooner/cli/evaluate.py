@@ -74,6 +74,8 @@ def evaluate(
             title = f"{model.name} on {source}"
             page = write_report(out, evaluation_of(clf, scored, title=title, beside={})).page
         screen.file("Report", page)
+    else:
+        screen.message(f"No report was written: {escape(repr(clf.rule_))} is no point of a curve over thresholds.")
     screen.json(
         {
             **achieved.to_dict(),
