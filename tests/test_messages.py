@@ -86,8 +86,8 @@ MESSAGES = {
     ),
     "unknown rule": (
         lambda: rules.rule_named("zzz"),
-        "`rule` must be one of 'fixed_time', 'halting', 'log_odds', 'msprt', 'not_before', 'patience', 'probability_threshold', "
-        "'single_label', got 'zzz'. "
+        "`rule` must be one of 'fixed_time', 'give_up', 'halting', 'log_odds', 'msprt', 'not_before', 'patience', "
+        "'probability_threshold', 'single_label', got 'zzz'. "
         "No close match.",
     ),
     "one class": (
@@ -159,8 +159,8 @@ MESSAGES = {
     ),
     "name in capitals": (
         lambda: rules.rule_named("MSPRT"),
-        "`rule` must be one of 'fixed_time', 'halting', 'log_odds', 'msprt', 'not_before', 'patience', 'probability_threshold', "
-        "'single_label', got 'MSPRT'. "
+        "`rule` must be one of 'fixed_time', 'give_up', 'halting', 'log_odds', 'msprt', 'not_before', 'patience', "
+        "'probability_threshold', 'single_label', got 'MSPRT'. "
         "Did you mean 'msprt'?",
     ),
     "rule that has no threshold to sweep": (

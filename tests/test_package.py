@@ -17,11 +17,12 @@ PUBLIC = {
     "scores": "m_tandem m_tandem_oblivion margin ratio_matrix log_odds log_odds_against",
     "losses": "lsel modified_lsel cost_sensitive_lsel lscel nga_lsel logistic modified_logistic c_logistic logistic_c lsif "
     "lsif_clipped lsif_halved lsifwc dskl barr lllr multiplet ranking_score ranking_margin costs LOSSES SCORE_LOSSES loss_named",
-    "rules": "MSPRT LogOdds FixedTime ProbabilityThreshold Halting Patience NotBefore SingleLabel Rule ThresholdRule Step leader "
-    "bounds RULES rule_named",
+    "rules": "MSPRT LogOdds FixedTime ProbabilityThreshold Halting Patience NotBefore SingleLabel GiveUp Rule ThresholdRule "
+    "Step leader bounds RULES rule_named",
     "evaluate": "sat_curve stopping_curve balanced_error mean_time hitting_times class_errors choose_rule earliness "
     "average_cost harmonic_mean mean_accuracy over_seeds least_threshold_for_error greatest_threshold_for_time "
     "threshold_of_least_cost threshold_of_least_average_cost achieved Achieved Limits balanced_limits exact_limits "
+    "certify_giving_up certified_giving_up "
     "certify certified_threshold Promise RISKS default_threshold group_limits group_mean_limits menu_of Menu Offer "
     "coverage_limit label_sets LabelSets Watch Alarm",
     "data": "Gaussian AR1 HiddenOnset Process Sample Series Standardizer Nmnist mnist digits video archives read Columns "

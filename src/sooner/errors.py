@@ -93,15 +93,25 @@ class NotCertified(SoonerError, ValueError):
     'with these 40 series the least level is 7.3%, and about 59 such series are needed.'
     """
 
-    def __init__(self, asked: str, series: int, least_level: float | None, needed: int | None, *, seen: float) -> None:
+    def __init__(
+        self,
+        asked: str,
+        series: int,
+        least_level: float | None,
+        needed: int | None,
+        *,
+        seen: float,
+        subject: str = "threshold",
+        where: str = "at their ends",
+    ) -> None:
         least = f"these {series:,} series allow no level below 100%"
         if least_level is not None:
             # Rounded up, so that what is said can be had.
             least = f"with these {series:,} series the least level is {math.ceil(1000 * least_level - 1e-6) / 10:g}%"
-        more = f"more series will not help, as at their ends the share of errors is {seen:.2%} already"
+        more = f"more series will not help, as {where} the share of errors is {seen:.2%} already"
         if needed is not None:
             more = f"about {needed:,} such series are needed"
-        super().__init__(f'No threshold can be certified for "{asked}": {least}, and {more}.')
+        super().__init__(f'No {subject} can be certified for "{asked}": {least}, and {more}.')
         self.least_level, self.needed = least_level, needed
 
 

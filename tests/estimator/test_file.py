@@ -12,7 +12,7 @@ import sooner
 from sooner import EarlyClassifier
 from sooner.data import Columns
 from sooner.errors import InvalidArgument
-from sooner.rules import MSPRT, FixedTime, Patience, SingleLabel
+from sooner.rules import MSPRT, FixedTime, GiveUp, Patience, SingleLabel
 from waves import waves
 
 
@@ -71,6 +71,7 @@ def test_the_dial_turns_after_loading(fitted, x, tmp_path):
         FixedTime(4),
         Patience(2, MSPRT(1.0)),
         SingleLabel(1.5, 3),
+        GiveUp(Patience(2, MSPRT(1.0)), 30, np.inf),
     ],
 )
 def test_every_rule_comes_back(rule, fitted, tmp_path):

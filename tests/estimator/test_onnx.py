@@ -23,7 +23,7 @@ from sooner.estimator.onnx.export import export_step, rule_outputs
 from sooner.estimator.onnx.stream import OnnxStep, OnnxStream
 from sooner.evaluate import PosteriorCalibration
 from sooner.models import Earliest, Recurrent
-from sooner.rules import MSPRT, FixedTime, Halting, LogOdds, Patience, ProbabilityThreshold, SingleLabel
+from sooner.rules import MSPRT, FixedTime, GiveUp, Halting, LogOdds, Patience, ProbabilityThreshold, SingleLabel
 from sooner.scores import Scored
 from sooner.stream import Decision
 from waves import unequal, waves
@@ -222,6 +222,12 @@ class TestEqualDecisions:
         export_step(adopted(clf.model_, SingleLabel(-9.0, 4)), path)
         stream = OnnxStream(path)
         assert decided(stream, observed(1)[0]) == Decision(None, 1, True)
+
+    def test_of_a_rule_that_gives_up(self, peephole, tmp_path):
+        clf, path = adopted(peephole[0].model_, GiveUp(MSPRT(2.9), 4, 0.7)), tmp_path / "giving_up.onnx"
+        export_step(clf, path)
+        assert any(decision.label is None for decision in fleet(clf, observed(60)))
+        assert_decided_alike(clf, OnnxStream(path), observed(60))
 
     @pytest.mark.slow
     @pytest.mark.parametrize("place", range(12))

@@ -19,13 +19,21 @@ from sooner.estimator.cases import class_indices, series_for
 from sooner.estimator.dial import family_named, family_of
 from sooner.estimator.learning import scored
 from sooner.estimator.priors import class_shares
-from sooner.evaluate import RISKS, Achieved, PosteriorCalibration, Promise, certified_threshold, fit_posterior
+from sooner.evaluate import (
+    Achieved,
+    PosteriorCalibration,
+    Promise,
+    certified_giving_up,
+    certified_threshold,
+    fit_posterior,
+)
 from sooner.evaluate.achieved import achieved_of
 from sooner.evaluate.choose import rule_for_target
 from sooner.evaluate.curve import curve_of
+from sooner.evaluate.promise import CLAIMS, data_hash
 from sooner.inputs import as_between, as_groups
 from sooner.models import Model, Rocket
-from sooner.rules import NotBefore, Rule
+from sooner.rules import GiveUp, NotBefore, Rule
 from sooner.rules.described import description
 from sooner.scores import Scored
 from sooner.series import Series
@@ -90,8 +98,7 @@ class PromiseMixin:
             good, especially with few series: for an unbiased estimate, use `evaluate` on other series.
         """
         check_is_fitted(self)
-        inner = self.rule_.rule if isinstance(self.rule_, NotBefore) else self.rule_
-        family = family_of(inner)
+        family = family_of(_innermost(self.rule_))
         if confidence is not None:
             if max_error is None or max_mean_time is not None or cost_of_waiting is not None:
                 got = "none" if max_mean_time is None and cost_of_waiting is None else "another target"
@@ -118,6 +125,49 @@ class PromiseMixin:
             found = replace(achieved_of(self.rule_, judged), note=ESTIMATE)
         found.warn_near_chance()
         return found
+
+    def give_up(
+        self,
+        X: Any = None,  # noqa: N803
+        y: Any = None,
+        *,
+        max_error: float,
+        confidence: float = 0.95,
+        groups: Any = None,
+    ) -> Achieved:
+        """Give hopeless series up before their end, so that the error among those that get a label is promised.
+
+        The current rule decides as before, but a series that is still open at some time with a small margin is stopped without a
+        label (`sooner.rules.GiveUp`): `decide` and streams give None, with `crossed=True`. Calibration series choose time and
+        margin: with the given probability, the error among the new series that are answered, by the rule or by their end, is at
+        most `max_error` (`clf.promise_`). How many are answered is seen, not promised.
+
+        The current rule must have been chosen without these series, as `fit` does; fix target and confidence before you look at
+        them. A rule that gives up already is replaced; the rule in it stays.
+
+        Args:
+            X: as in `choose_threshold`; by default the calibration series.
+            y: (n_cases,), labels; None for a `Series` with labels.
+            max_error: maximum error among the answered series.
+            confidence: the probability of the promise, over the draw of the calibration series.
+            groups: (n_cases,), group IDs: the promise is then about a random series of a new group.
+
+        Returns:
+            What the rule reached on these series. `answered` is the share of those with a label, and `answered_error` the share
+            of wrong labels among them; in `error` and `error_rate`, no label counts as an error.
+        """
+        check_is_fitted(self)
+        level = as_between(max_error, name="max_error", low=0.0, high=1.0, remedy="0.05 means 5%.")
+        judged = self._never_used(X, y, groups, "answered_error")
+        before = self.promise_
+        if before is not None and before.risk != "answered_error" and before.data == data_hash(judged):
+            remedy = "Bring other series, or set a rule that was chosen without them."
+            raise InvalidArgument("X", "series that did not choose the current rule", "those that did", remedy)
+        inner = self.rule_.rule if isinstance(self.rule_, GiveUp) else self.rule_
+        promise = certified_giving_up(inner, judged, level, confidence)
+        self.rule_ = promise.rule
+        self._promised = promise, fingerprint(self)
+        return replace(achieved_of(self.rule_, judged), note=str(promise))
 
     def calibrate(self, X: Any, y: Any = None, groups: Any = None) -> Self:  # noqa: N803
         """Keep the scores of labelled series for promises, label sets and alarms (`clf.calibration_`).
@@ -194,6 +244,13 @@ class PromiseMixin:
         series = replace(series, labels=labels)
         found = scored(self.model_, self.standardizer_.apply(series))
         return found if groups is None else replace(found, groups=as_groups(groups, len(found)))
+
+
+def _innermost(rule: Rule) -> Rule:
+    """The rule whose threshold was chosen, inside those that a promise put around it."""
+    while isinstance(rule, NotBefore | GiveUp):
+        rule = rule.rule
+    return rule
 
 
 def split_off(series: Series, share: float, seed: int) -> tuple[Series, Series | None]:
@@ -277,7 +334,7 @@ def restore_promise(classifier: Any, written: Any) -> None:
         about: Mapping[str, Any] = dict(written)
         mark = about.pop("fingerprint")  # type: ignore[attr-defined]
         promise = Promise.from_dict(about)
-        fits = mark == fingerprint(classifier) and promise.rule == classifier.rule_ and promise.risk in RISKS
+        fits = mark == fingerprint(classifier) and promise.rule == classifier.rule_ and promise.risk in CLAIMS
         str(promise)
     except (SoonerError, KeyError, TypeError, ValueError):
         fits = False

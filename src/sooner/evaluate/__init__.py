@@ -22,6 +22,8 @@ from sooner.evaluate.choose import threshold_of_least_average_cost as threshold_
 from sooner.evaluate.choose import threshold_of_least_cost as threshold_of_least_cost
 from sooner.evaluate.curve import sat_curve as sat_curve
 from sooner.evaluate.curve import stopping_curve as stopping_curve
+from sooner.evaluate.giving_up import certified_giving_up as certified_giving_up
+from sooner.evaluate.giving_up import certify_giving_up as certify_giving_up
 from sooner.evaluate.group_intervals import group_limits as group_limits
 from sooner.evaluate.group_intervals import group_mean_limits as group_mean_limits
 from sooner.evaluate.intervals import Limits as Limits

@@ -1,5 +1,6 @@
 """Error and mean time of a rule on labelled series, with confidence intervals."""
 
+import math
 import sys
 import warnings
 from dataclasses import asdict, dataclass
@@ -14,6 +15,7 @@ from sooner.evaluate.group_intervals import group_counts, group_limits, group_me
 from sooner.evaluate.intervals import Limits, balanced_limits, exact_limits
 from sooner.evaluate.metrics import class_errors, hitting_times
 from sooner.rules import Rule
+from sooner.rules.base import NO_CLASS
 from sooner.scores import Scored
 from sooner.types import ArrayLike, BoolArray, Decisions, IntArray
 
@@ -40,6 +42,9 @@ class Achieved:
         near_chance: whether the error is 85% of chance, or half of it where `error_at_most` reaches chance.
         groups: number of groups if they are known; the intervals are then for new groups.
         note: what `choose_threshold` says of the error: a promise, or that it is an estimate.
+        answered: share of series that got a label. No label (`SingleLabel`, `GiveUp`) counts as an error in `error` and in
+            `error_rate`.
+        answered_error: share of wrong labels among these; NaN if there are none.
     """
 
     rule: Rule
@@ -60,6 +65,8 @@ class Achieved:
     near_chance: bool
     groups: int | None = None
     note: str = ""
+    answered: float = 1.0
+    answered_error: float = math.nan
 
     def to_dict(self) -> dict[str, Any]:
         """The record for JSON, with the rule as text."""
@@ -68,10 +75,13 @@ class Achieved:
     def __str__(self) -> str:
         groups = "" if self.groups is None else f" in {self.groups:,} groups, limits by group"
         note = f" ({self.note})" if self.note else ""
+        answered = ""
+        if self.answered < 1:
+            answered = f"answered {self.answered:.1%} with an error of {self.answered_error:.2%} among them, "
         return (
             f"balanced error {self.error:.2%} (95% confidence interval {self.error_low:.2%} to {self.error_high:.2%}), "
             f"mean time {self.mean_time:.2f} ({self.mean_time_low:.2f} to {self.mean_time_high:.2f}), "
-            f"forced {self.forced:.1%}, on {self.series:,} series{groups}{note}"
+            f"forced {self.forced:.1%}, {answered}on {self.series:,} series{groups}{note}"
         )
 
     def warning(self) -> NearChance | None:
@@ -121,6 +131,7 @@ def achieved_of(rule: Rule, scored: Scored, *, confidence: float = 0.95) -> Achi
     at_most = float(
         balanced_limits(wrong, counts, confidence=2 * _CONFIDENCE - 1).high
     )  # one end of a two-sided interval
+    answered = decisions.labels != NO_CLASS
     near = _NEAR_IF_UNCERTAIN if at_most >= chance else _NEAR
     return Achieved(
         rule=rule,
@@ -140,6 +151,8 @@ def achieved_of(rule: Rule, scored: Scored, *, confidence: float = 0.95) -> Achi
         error_at_most=at_most,
         near_chance=errors.balanced >= near * chance,
         groups=None if scored.groups is None else int(scored.groups.max()) + 1,
+        answered=float(answered.mean()),
+        answered_error=float((decisions.labels != truths)[answered].mean()) if answered.any() else math.nan,
     )
 
 

@@ -18,7 +18,9 @@ RISKS: Mapping[str, str] = {
     "gap": "share of decisions that waiting would have set right",
     "early_error": "error among the series decided by any one time",
 }
-"""The risks that can be promised, and what they are called in a sentence."""
+"""The risks for which a threshold can be certified, and what they are called in a sentence."""
+CLAIMS: Mapping[str, str] = {**RISKS, "answered_error": "error among the answered series"}
+"""All risks that can be promised: those, and that of giving up."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Promise:
     groups that are), and neither training nor any earlier choice has seen the calibration series.
 
     Attributes:
-        risk: one of `RISKS`.
+        risk: one of `RISKS`, or "answered_error" where a rule may give up.
         level: the risk is at most this, as a fraction.
         confidence: the probability, over the draw of calibration series, that the promise holds.
         series: number of calibration series that the bound counts.
@@ -38,6 +40,7 @@ class Promise:
         data: SHA-256 of the calibration scores and labels.
         rule: the rule that was certified.
         bound: the name of the bound.
+        answered: for "answered_error", the share of those series that got a label; it is seen, not promised.
     """
 
     risk: str
@@ -49,6 +52,7 @@ class Promise:
     data: str
     rule: Rule
     bound: str
+    answered: float | None = None
 
     def __str__(self) -> str:
         return f"promised: {self.claim}, certified on {self.where}, {self.date}"
@@ -56,7 +60,9 @@ class Promise:
     @property
     def claim(self) -> str:
         """What is promised."""
-        return claim_of(self.risk, self.level, self.confidence)
+        claim = claim_of(self.risk, self.level, self.confidence)
+        share = "" if self.answered is None else f"; {100 * self.answered:.3g}% of the calibration series were answered"
+        return f"{claim}{share}"
 
     @property
     def where(self) -> str:
@@ -65,7 +71,8 @@ class Promise:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; `from_dict` reads it."""
-        return {**vars(self), "rule": description(self.rule)}
+        known = {name: value for name, value in vars(self).items() if name != "answered" or value is not None}
+        return {**known, "rule": description(self.rule)}
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> "Promise":
@@ -79,7 +86,7 @@ def claim_of(risk: str, level: float, confidence: float) -> str:
     >>> claim_of("balanced_error", 0.05, 0.95)
     'balanced error at most 5% with 95% confidence'
     """
-    return f"{RISKS[risk]} at most {100 * level:.6g}% with {100 * confidence:.6g}% confidence"
+    return f"{CLAIMS[risk]} at most {100 * level:.6g}% with {100 * confidence:.6g}% confidence"
 
 
 def data_hash(scored: Scored) -> str:

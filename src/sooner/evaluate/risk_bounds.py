@@ -65,7 +65,7 @@ def bound_for(risk: str, scored: Scored, level: float, delta: float) -> RiskBoun
     groups = scored.groups
     if groups is not None and np.bincount(groups).max() == 1:
         groups = None  # groups of one series are series
-    if risk == "early_error":
+    if risk in ("early_error", "answered_error"):
         return _second_half(scored, groups, level, delta)
     if risk in ("error", "gap"):
         return _each(np.zeros(len(scored), np.int64), groups, level, delta)
@@ -88,7 +88,7 @@ def halves(scored: Scored) -> tuple[IntArray, IntArray]:
 
 
 def _second_half(scored: Scored, groups: IntArray | None, level: float, delta: float) -> RiskBound:
-    # A share of those decided by a time is no mean over groups, so one series of each group is drawn.
+    # A share of those decided by a time, or of those answered, is no mean over groups, so one series of each group is drawn.
     mass = np.zeros(len(scored))
     mass[halves(scored)[1]] = 1.0
     units = mass.sum(keepdims=True)

@@ -8,6 +8,7 @@ from sooner.rules.base import Rule as Rule
 from sooner.rules.base import Step as Step
 from sooner.rules.base import ThresholdRule as ThresholdRule
 from sooner.rules.base import leader as leader
+from sooner.rules.giving_up import GiveUp as GiveUp
 from sooner.rules.halting import Halting as Halting
 from sooner.rules.msprt import MSPRT as MSPRT
 from sooner.rules.msprt import LogOdds as LogOdds
@@ -26,6 +27,7 @@ RULES: Mapping[str, type[Rule]] = {
     "patience": Patience,
     "single_label": SingleLabel,
     "not_before": NotBefore,
+    "give_up": GiveUp,
 }
 
 

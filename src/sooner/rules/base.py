@@ -21,7 +21,7 @@ NO_CLASS = -1
 class Step(NamedTuple):
     """The result of one observation: the new state, whether each series stops now, and the class it would get.
 
-    A rule that stops because no class is left names `NO_CLASS`.
+    A rule that stops because no class is left, or because it gives up, names `NO_CLASS`.
     """
 
     state: RuleState

@@ -29,7 +29,7 @@ class Decision:
             of the labels left.
         time: how many observations were read, from 1.
         crossed: False where the end or the deadline forced the decision. None as the label of a crossed decision says "none of
-            the known classes" (`SingleLabel`).
+            the known classes" (`SingleLabel`), or that the series was given up (`GiveUp`).
         log_odds: where label sets are kept, the smallest `limit` with which a label would be left: large for series like no
             class. `sooner.evaluate.Watch` looks for its drift. Snapshots do not keep it for closed series.
     """

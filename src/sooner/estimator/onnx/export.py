@@ -46,7 +46,7 @@ from torch import Tensor, nn
 from sooner.errors import InvalidArgument, LawBroken, UnknownName
 from sooner.estimator.onnx.stream import FORMAT, KEY, OnnxStep, onnx_package, threshold_of
 from sooner.models import Earliest, Recurrent, Rocket
-from sooner.rules import FixedTime, NotBefore, Patience, Rule, ThresholdRule
+from sooner.rules import FixedTime, GiveUp, NotBefore, Patience, Rule, ThresholdRule
 from sooner.rules.base import leader
 from sooner.rules.described import description, rule_described
 from sooner.scores import margin
@@ -163,7 +163,7 @@ def _fold_of(classifier: "EarlyClassifier") -> Fold:
 def _refuse_unknown(rule: Rule) -> None:
     rule_described(description(rule))  # refuses a rule of the user's own
     inner = rule
-    while isinstance(inner, Patience | NotBefore):
+    while isinstance(inner, Patience | NotBefore | GiveUp):
         inner = inner.rule
     if inner is not rule and np.ndim(threshold_of(inner)):
         remedy = "Ties between its classes are tried one after the other, which a graph cannot do inside another rule."
