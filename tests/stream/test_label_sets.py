@@ -16,7 +16,7 @@ from sooner.scores import Scored, log_odds_against
 from sooner.stream import Decision, Fleet, Stream, decisions_of
 
 with torch.random.fork_rng(devices=[]):
-    torch.manual_seed(0)
+    torch.manual_seed(2)  # one whose scores decide some series by their ends, and not others
     MODEL = Recurrent((2,), 4, hidden=5, order=2).eval()
     # After MODEL: which models there are depends on the tests that were imported before, and so do their weights.
     MODELS = [model.eval() for model in checks.models() if type(model).__module__.startswith("sooner.")]
