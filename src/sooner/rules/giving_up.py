@@ -4,18 +4,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from sooner.errors import InvalidArgument
 from sooner.inputs import as_number, as_whole
 from sooner.rules.base import NO_CLASS, Rule, Step
 from sooner.rules.msprt import MSPRT
-from sooner.rules.timed import Patience
+from sooner.rules.timed import CountingRule, Patience
 from sooner.scores import leader_margin
-from sooner.types import RuleState, StepScores, StepStatistic
+from sooner.types import StepFlags, StepLabels, StepScores
 
 
 @dataclass(frozen=True)
-class GiveUp(Rule):
+class GiveUp(CountingRule):
     """Stop as another rule does, but give up at observation `at` where the margin is less than `below`.
 
     The margin is the largest minus the second largest score. A series that is given up is stopped and gets `NO_CLASS`, -1:
@@ -54,17 +55,7 @@ class GiveUp(Rule):
         """Relabel the inner rule."""
         return GiveUp(self.rule.relabel(order), self.at, self.below)
 
-    def init(self, streams: int) -> RuleState:
-        """One column (observations read so far) before those of the inner rule."""
-        return torch.cat([torch.zeros(streams, 1, dtype=torch.int64), self.rule.init(streams)], dim=1)
-
-    def step(self, state: RuleState, scores: StepScores) -> Step:
-        """`step_with` for scores alone."""
-        return self.step_with(state, scores, None)
-
-    def step_with(self, state: RuleState, scores: StepScores, halting: StepStatistic | None) -> Step:
+    def stops(self, read: Tensor, scores: StepScores, inner: Step) -> tuple[StepFlags, StepLabels]:
         """Let the inner rule stop; at `at`, stop the others whose margin is small."""
-        inner, fired, labels = self.rule.step_with(state[:, 1:], scores, halting)
-        read = state[:, :1] + 1
-        hopeless = (read[:, 0] == self.at) & (leader_margin(scores).double() < self.below) & ~fired
-        return Step(torch.cat([read, inner], dim=1), fired | hopeless, torch.where(hopeless, NO_CLASS, labels))
+        hopeless = (read == self.at) & (leader_margin(scores).double() < self.below) & ~inner.fired
+        return inner.fired | hopeless, torch.where(hopeless, NO_CLASS, inner.labels)

@@ -1,6 +1,7 @@
 """Rules that count observations: a fixed time, patience, and a first time."""
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Self
@@ -12,7 +13,7 @@ from sooner.errors import InvalidArgument
 from sooner.inputs import as_whole
 from sooner.rules.base import Rule, Step, ThresholdRule, leader
 from sooner.rules.msprt import MSPRT, ProbabilityThreshold
-from sooner.types import RuleState, StepScores, StepStatistic
+from sooner.types import RuleState, StepFlags, StepLabels, StepScores, StepStatistic
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,32 @@ class Patience(Rule):
         return Step(torch.cat([own, inner], dim=1), own[:, 1] >= self.count, labels)
 
 
+class CountingRule(Rule):
+    """A rule around another one, whose stops depend on the number of observations read."""
+
+    rule: Rule
+
+    @abstractmethod
+    def stops(self, read: Tensor, scores: StepScores, inner: Step) -> tuple[StepFlags, StepLabels]:
+        """Which series stop, and the class of each, from the observations read and the step of the inner rule."""
+
+    def init(self, streams: int) -> RuleState:
+        """One column (observations read so far) before those of the inner rule."""
+        return torch.cat([torch.zeros(streams, 1, dtype=torch.int64), self.rule.init(streams)], dim=1)
+
+    def step(self, state: RuleState, scores: StepScores) -> Step:
+        """`step_with` for scores alone."""
+        return self.step_with(state, scores, None)
+
+    def step_with(self, state: RuleState, scores: StepScores, halting: StepStatistic | None) -> Step:
+        """Take one observation more, and the step of the inner rule."""
+        inner = self.rule.step_with(state[:, 1:], scores, halting)
+        read = state[:, :1] + 1
+        return Step(torch.cat([read, inner.state], dim=1), *self.stops(read[:, 0], scores, inner))
+
+
 @dataclass(frozen=True)
-class NotBefore(Rule):
+class NotBefore(CountingRule):
     """Stop as another rule does, but never before observation `start`. Shorter series are forced at their end.
 
     Args:
@@ -131,16 +156,7 @@ class NotBefore(Rule):
         """Relabel the inner rule."""
         return NotBefore(self.rule.relabel(order), self.start)
 
-    def init(self, streams: int) -> RuleState:
-        """One column (observations read so far) before those of the inner rule."""
-        return torch.cat([torch.zeros(streams, 1, dtype=torch.int64), self.rule.init(streams)], dim=1)
-
-    def step(self, state: RuleState, scores: StepScores) -> Step:
-        """`step_with` for scores alone."""
-        return self.step_with(state, scores, None)
-
-    def step_with(self, state: RuleState, scores: StepScores, halting: StepStatistic | None) -> Step:
+    def stops(self, read: Tensor, scores: StepScores, inner: Step) -> tuple[StepFlags, StepLabels]:
         """Let the inner rule stop from `start` on."""
-        inner, fired, labels = self.rule.step_with(state[:, 1:], scores, halting)
-        read = state[:, :1] + 1
-        return Step(torch.cat([read, inner], dim=1), fired & (read[:, 0] >= self.start), labels)
+        del scores
+        return inner.fired & (read >= self.start), inner.labels
