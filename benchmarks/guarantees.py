@@ -418,18 +418,19 @@ def summary(rows: dict[str, Any]) -> dict[str, Any]:
     if promised:
         told["certified_broken_at_most"] = max(row["certified_broken"] for row in promised.values())
         told["certified_broken_mean"] = round(float(np.mean([row["certified_broken"] for row in promised.values()])), 4)
-        naive_rows = [row["naive_broken"] for row in promised.values() if row["naive_refused"] < 0.5]
-        told["naive_broken"] = [min(naive_rows), round(float(np.mean(naive_rows)), 4), max(naive_rows)]
-        ratios = {
-            name: row["time_ratio"]
-            for name, row in promised.items()
-            if name.endswith(f" {COUNTS[-1]}")
-            and row.get("time_ratio")
-            and row["certified_refused"] < 0.05
-            and "group" not in name
-        }
-        if ratios:
-            told["time_ratio"] = [round(float(np.median(list(ratios.values()))), 4), round(max(ratios.values()), 4)]
+        naive = [row["naive_broken"] for row in promised.values()]
+        told["naive_broken"] = [min(naive), round(float(np.mean(naive)), 4), max(naive)]
+        for key, by_group in (("time_ratio", False), ("time_ratio_by_group", True)):
+            ratios = [
+                row["time_ratio"]
+                for name, row in promised.items()
+                if name.endswith(f" {COUNTS[-1]}")
+                and row.get("time_ratio")
+                and row["certified_refused"] < 0.05
+                and ("group" in name) == by_group
+            ]
+            if ratios:
+                told[key] = [round(float(np.median(ratios)), 4), round(max(ratios), 4)]
     covered = [row["coverage"] for row in rows.values() if "coverage" in row]
     if covered:
         told["set_coverage"] = [round(min(covered), 4), round(max(covered), 4)]
