@@ -14,6 +14,7 @@ EXTRAS = {
     "onnx": ("onnx", "onnxruntime", "onnxscript"),
     "ray": ("ray",),
     "report": ("plotly", "matplotlib"),
+    "serve": ("aiomqtt", "fastapi", "httptools", "orjson", "prometheus_client", "uvicorn", "uvloop", "websockets"),
     "tune": ("optuna", "sqlalchemy"),
     "video": ("av",),
 }
