@@ -138,6 +138,19 @@ SLIPS = {
         "`key in [model]` must be one of ",
         "got 'widht'. Did you mean 'width'?",
     ),
+    "an encoder of an unknown set": (
+        {"more": 'encoder = { set = "nmnist-g", model.name = "frames" }'},
+        "`encoder.set` must be one of 'nmnist', 'nmnist-100f', 'nmnist-h', got 'nmnist-g'.",
+        "Did you mean 'nmnist-h'?",
+    ),
+    "an encoder of digits for videos": (
+        {
+            "more": 'encoder = { set = "nmnist-h", masks = "fixed", model.name = "frames" }',
+            "data": '[data]\nset = "ucf101"',
+        },
+        "`encoder.set` must be left out for ucf101, got 'nmnist-h'.",
+        "Only the frames of generated digits are alike.",
+    ),
     "an encoder of whole series": (
         {"more": 'encoder.model = { name = "recurrent", encoder = "dense" }'},
         "`encoder.model.name` must be 'frames', got 'recurrent'.",
@@ -287,7 +300,7 @@ def test_what_is_of_another_kind_gets_a_sentence_too(tmp_path, where, changes):
     assert where.split(",")[0].split(".")[-1] in str(caught.value)
 
 
-@pytest.mark.parametrize("key", ["name", "profile", "contenders"])
+@pytest.mark.parametrize("key", ["name", "profile", "contenders", "encoder_set"])
 def test_keys_that_no_file_decides_are_refused(tmp_path, key):
     with pytest.raises(UnknownName, match=f"got '{key}'"):
         _plan(tmp_path, more=f'{key} = "x"')
@@ -308,6 +321,15 @@ def test_keys_that_only_a_model_of_the_comparison_has_are_refused_for_the_encode
 def test_an_encoder_may_have_masks_and_a_validation_of_its_own(tmp_path):
     encoder = _plan(tmp_path, more='encoder = { masks = "fixed", validation = 7, model.name = "frames" }').encoder
     assert (encoder.name, encoder.reads, encoder.masks, encoder.validation) == ("encoder", "frames", "fixed", 7)
+
+
+def test_an_encoder_is_trained_on_the_set_of_its_plan_or_on_another_one_with_the_same_numbers_of_series(tmp_path):
+    data = '[data]\nset = "nmnist"\ntrain = 50'
+    own = _plan(tmp_path, data=data, more='encoder.model.name = "frames"')
+    other = _plan(tmp_path, data=data, more='encoder = { set = "nmnist-h", model.name = "frames" }')
+    assert own.encoder_data == own.data
+    assert other.encoder_data == DataPlan("nmnist-h", train=50)
+    assert other.encoder == own.encoder
 
 
 def test_settings_that_nobody_would_use_are_refused(tmp_path):

@@ -181,6 +181,28 @@ def test_where_a_model_shares_the_training_of_the_encoder_only_its_scores_are_le
     assert found.trials[-1].scores.needs[0].folder(tmp_path) == found.encoder.folder(tmp_path)
 
 
+def test_an_encoder_of_another_set_is_the_training_of_that_set_and_its_features_are_of_the_plan_s_own(small, tmp_path):
+    """The second plan finds the trained encoder of the first one, and writes features of its own set with it."""
+    shutil.copytree(small.work.folder, tmp_path / "runs")
+    changes = ('set = "nmnist-h"', 'set = "nmnist"'), ("[encoder]", '[encoder]\nset = "nmnist-h"')
+    plan, work = small_plan.read(tmp_path, *changes), Work(tmp_path / "runs", seeds=1, only=("MSPRT-TANDEM",))
+    labels, found = _heard(plan, work)
+    assert found.encoder.digest == small.stages.encoder.digest
+    assert labels == STAGES[1:6]
+    model = build_model(plan.encoder.settings.model, (28, 28), 10).eval()
+    model.load_state_dict(torch.load(found.encoder.folder(work.folder) / "weights.pt", weights_only=True))
+    for split, stage in found.features.items():
+        assert stage.digest != small.stages.features[split].digest
+        frames = Sets(plan.data).frames(split, masks="fixed", seed=0)
+        kept = features_from_file(stage.folder(work.folder) / "features.npy")
+        with torch.no_grad():
+            expected = model.encoder(frames.observe(torch.arange(5), 0).flatten(0, 1)).unflatten(0, (5, 20))
+        torch.testing.assert_close(kept[:5], expected, rtol=1e-4, atol=1e-5)
+    result = result_of(plan, found, work.folder)
+    assert set(result.frame_accuracy) == {"validation", "test"}
+    assert result.to_dict("", "")["encoder_set"] == "nmnist-h"
+
+
 TOKENS = """
 title = "Tokens in small"
 times = [10, 100]

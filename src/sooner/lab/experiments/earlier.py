@@ -28,7 +28,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
 def with_earlier(record: dict[str, Any], plan: Plan, earlier: dict[str, Any] | None) -> dict[str, Any]:
     """The record of a run, with the models of an earlier record whose data and settings are those of the plan.
 
-    For models that read features, the settings of the encoder must be the same too.
+    For models that read features, the settings and the data set of the encoder must be the same too.
     """
     if earlier is None:
         return record
@@ -60,8 +60,14 @@ def _stays(contender: Contender, record: dict[str, Any], plan: Plan, earlier: di
         return False
     if not _same(contender.settings, earlier["settings"].get(contender.scores_of or contender.name)):
         return False
+    return contender.reads == "frames" or _same_encoder(plan, earlier)
+
+
+def _same_encoder(plan: Plan, earlier: Mapping[str, Any]) -> bool:
     encoder = None if plan.encoder is None else plan.encoder.settings
-    return contender.reads == "frames" or _same(encoder, earlier.get("encoder"))
+    # Records without the set are of versions in which an encoder was trained on the set of its plan.
+    trained_on = earlier.get("encoder_set") or plan.data.set
+    return _same(encoder, earlier.get("encoder")) and trained_on == plan.encoder_data.set
 
 
 def _same(settings: Settings | None, tables: Mapping[str, Any] | None) -> bool:

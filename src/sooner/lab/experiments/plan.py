@@ -7,7 +7,7 @@
     set = "nmnist-h"
 
     [encoder.model]             # a model of single frames, whose features the others read; optional
-    name = "frames"
+    name = "frames"             # `[encoder] set = "nmnist-h"` trains it on another set than that of the plan
     encoder = "resnet110"
 
     [models.MSPRT-TANDEM.model] # the tables of `sooner.train.settings`, for each model that is compared
@@ -21,7 +21,7 @@ The tables outside of the profiles are the published settings, so the profile `p
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -130,6 +130,8 @@ class Plan:
         contenders: the models.
         encoder: a model of single frames whose features the others read, trained with seed 0 on masks that are redrawn in
             every epoch; None if the models read the data themselves.
+        encoder_set: the data set that the encoder is trained on; "" for that of the plan. Features are always those of the
+            plan's own set, so several sets can share one trained encoder.
         times: the mean times of the table.
         headline: the name of the model of interest.
         headline_times: the mean times at which it is reported first.
@@ -148,6 +150,7 @@ class Plan:
     contenders: tuple[Contender, ...]
     times: tuple[float, ...]
     encoder: Contender | None = None
+    encoder_set: str = ""
     headline: str = ""
     headline_times: tuple[float, ...] = ()
     phases: tuple[tuple[str, float], ...] = ()
@@ -160,6 +163,7 @@ class Plan:
         if not self.contenders:
             raise InvalidArgument("models", "at least 1", "none", "Name one: [models.MSPRT-TANDEM.model].")
         self._check_contenders()
+        self._check_encoder_set()
         known = [contender.name for contender in self.contenders]
         if self.headline and self.headline not in known:
             raise UnknownName("headline", self.headline, known)
@@ -186,6 +190,20 @@ class Plan:
             if contender.masks == "redrawn" and self.data.set in VIDEO_SETS:
                 remedy = "Only generated digits have masks."
                 raise InvalidArgument(f"{table}.masks", f"'fixed' for {self.data.set}", "'redrawn'", remedy)
+
+    def _check_encoder_set(self) -> None:
+        if not self.encoder_set:
+            return
+        if self.encoder_set not in FRAMES:
+            raise UnknownName("encoder.set", str(self.encoder_set), FRAMES)
+        if self.data.set not in FRAMES:
+            remedy = "Only the frames of generated digits are alike."
+            raise InvalidArgument("encoder.set", f"left out for {self.data.set}", repr(self.encoder_set), remedy)
+
+    @property
+    def encoder_data(self) -> DataPlan:
+        """The data that the encoder is trained on."""
+        return replace(self.data, set=self.encoder_set) if self.encoder_set else self.data
 
     def contender(self, name: str) -> Contender:
         """The model of that name."""
@@ -244,20 +262,22 @@ def merged(tables: Tables, changes: Mapping[str, Any]) -> Tables:
 def plan_from_tables(name: str, profile: str, tables: Tables) -> Plan:
     """The plan of tables to which a profile has been applied."""
     tables = dict(tables)
-    _refuse_unknown("the plan", tables, [*_keys(Plan, "name", "profile", "contenders"), "models"])
+    _refuse_unknown("the plan", tables, [*_keys(Plan, "name", "profile", "contenders", "encoder_set"), "models"])
     data = _record(DataPlan, "data", _take_table(tables, "data"))
-    encoder = _encoder(_take_table(tables, "encoder")) if "encoder" in tables else None
+    encoder_table = _take_table(tables, "encoder") if "encoder" in tables else None
+    encoder_set = "" if encoder_table is None else encoder_table.pop("set", "")
+    encoder = None if encoder_table is None else _encoder(encoder_table)
     models = _take_table(tables, "models")
     contenders = tuple(_contender(model, models[model], models) for model in models)
     phases = tuple(_take_table(tables, "phases").items())
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in tables.items()}
-    values |= {"name": name, "profile": profile, "data": data, "encoder": encoder}
+    values |= {"name": name, "profile": profile, "data": data, "encoder": encoder, "encoder_set": encoder_set}
     return _record(Plan, "the plan", {**values, "contenders": contenders, "phases": phases})
 
 
 def _encoder(table: Tables) -> Contender:
     # It is not compared: a rule, scores of another model or a search would have no effect.
-    _refuse_unknown("encoder", table, ["masks", "validation", *(key for key in _SETTINGS if key != "search")])
+    _refuse_unknown("encoder", table, ["set", "masks", "validation", *(key for key in _SETTINGS if key != "search")])
     encoder = _contender("encoder", {"reads": "frames", "masks": "redrawn", **table}, {})
     name = encoder.settings.model.name
     if name != "frames":

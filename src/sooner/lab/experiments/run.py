@@ -103,8 +103,9 @@ def stages_of(plan: Plan, work: Work) -> Stages:
     maker = StageMaker(Sets(plan.data, work.videos, work.folder / "clips"), work)
     encoder = None
     if plan.encoder is not None:
-        # Where a model of the plan has the same settings, its training is the same stage.
-        encoder = replace(maker.training(plan.encoder, 0), label="encoder")
+        # Where a model of this plan, or the encoder of another, has the same settings and data, its training is the same stage.
+        trainer = StageMaker(Sets(plan.encoder_data), work)
+        encoder = replace(trainer.training(plan.encoder, 0), label="encoder")
         maker.features.update({split: maker.encoding(plan.encoder, encoder, split) for split in SPLITS})
     seeds = range(work.seeds)
     trained = {
