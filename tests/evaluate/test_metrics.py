@@ -6,6 +6,8 @@ import torch
 from scipy import stats
 
 from sooner import evaluate
+from sooner.evaluate.metrics import last_error_of
+from sooner.scores import Scored
 from sooner.types import Decisions
 
 DECISIONS = Decisions(np.array([0, 0, 1, 1, 2]), np.array([1, 2, 3, 4, 5]), np.array([True, True, True, False, True]))
@@ -61,6 +63,15 @@ def test_selection_metric_is_the_mean_over_time_of_balanced_accuracy():
         rows = lengths > t
         accuracies.append(1 - evaluate.balanced_error(scores[rows, t].argmax(dim=1), labels[rows]))
     assert evaluate.mean_accuracy(scores, labels, lengths=lengths) == pytest.approx(np.mean(accuracies))
+
+
+def test_the_last_error_is_the_balanced_error_at_the_end_of_each_series():
+    generator = torch.Generator().manual_seed(1)
+    scores = torch.randn(50, 6, 3, generator=generator)
+    labels, lengths = torch.arange(50) % 2, 1 + torch.arange(50) % 6  # class 2 has no series
+    found = last_error_of(Scored(scores.numpy(), lengths.numpy(), labels.numpy()))
+    guesses = scores[torch.arange(50), lengths - 1].argmax(dim=1)
+    assert found == pytest.approx(evaluate.balanced_error(guesses, labels), abs=1e-12)
 
 
 def test_sem_over_seeds_is_the_textbook_one():

@@ -18,7 +18,7 @@ from small_training import PROCESS, SETTINGS, TRAINING, VALIDATION, linear
 from sooner import inputs, losses
 from sooner.data import Gaussian
 from sooner.errors import InvalidArgument, SoonerError, TrainingDiverged
-from sooner.evaluate import mean_accuracy
+from sooner.evaluate import balanced_error, mean_accuracy
 from sooner.losses import LOSSES, dskl, lsel, multiplet
 from sooner.models.earliest import Earliest, annealed
 from sooner.series import Series
@@ -56,6 +56,32 @@ def test_every_nth_step_and_the_last_one_are_validated():
     assert [found.step for found in record.history] == [10, 20, 30, 40, 47]
     assert record.steps == 47
     assert all(math.isfinite(found.loss) for found in record.history)
+
+
+def test_every_validation_measures_the_balanced_error_of_the_last_observation():
+    model, record = trained()
+    guesses = model.scores(VALIDATION.observations.float())[:, -1].argmax(dim=1)
+    assert record.best.last_error == pytest.approx(balanced_error(guesses, VALIDATION.labels), abs=1e-12)
+    assert all(0 <= found.last_error <= 1 for found in record.history)
+    assert [found["last_error"] for found in json.loads(record.to_json())["history"]] == [
+        found.last_error for found in record.history
+    ]
+
+
+def test_a_checkpoint_of_a_version_without_the_last_error_is_resumed(tmp_path):
+    short = changed(SETTINGS, {"training.iterations": 20})
+    trained(settings=short, folder=tmp_path)
+    state = torch.load(tmp_path / "last.ckpt", weights_only=True)
+    history = [validation[:3] for validation in state["selection"]["history"]]
+    state["selection"] |= {"history": history, "best": state["selection"]["best"][:3]}
+    torch.save(state, tmp_path / "last.ckpt")
+    patient = changed(SETTINGS, {"training.patience": 40})
+    _, record = trained(settings=patient, folder=tmp_path, resume=True)
+    _, unbroken = trained()
+    assert [found[:3] for found in record.history] == [found[:3] for found in unbroken.history]
+    assert [found.last_error is None for found in record.history] == [True, True, False, False, False]
+    first, *_ = json.loads(record.to_json())["history"]
+    assert first["last_error"] is None
 
 
 def test_the_seed_is_all_the_randomness_there_is():

@@ -160,6 +160,14 @@ def mean_accuracy_of(scored: Scored) -> float:
     return float((recalls.sum(dim=0) / (counts > 0).sum(dim=0).clamp_min(1))[present].mean())
 
 
+def last_error_of(scored: Scored) -> float:
+    """The balanced error at the last observation of each series, of a checked record."""
+    at_end = scored.scores[np.arange(len(scored.scores)), scored.lengths - 1]
+    present, index = np.unique(scored.truths, return_inverse=True)
+    wrong = np.bincount(index, weights=at_end.argmax(axis=1) != scored.truths, minlength=len(present))
+    return float((wrong / np.bincount(index)).mean())
+
+
 def over_seeds(values: ArrayLike) -> OverSeeds:
     """Mean and standard error over the first axis, with one row per seed.
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sooner.errors import TrainingDiverged
-from sooner.evaluate.metrics import mean_accuracy_of
+from sooner.evaluate.metrics import last_error_of, mean_accuracy_of
 from sooner.models.base import Model
 from sooner.scores import Scored
 from sooner.train.criterion import BatchLoss, Criterion
@@ -23,11 +23,16 @@ StateDict: TypeAlias = dict[str, Tensor]
 
 
 class Validation(NamedTuple):
-    """The result of a validation after `step` steps: `sooner.evaluate.mean_accuracy`, and the loss on the same series."""
+    """The result of a validation after `step` steps.
+
+    `metric` is `sooner.evaluate.mean_accuracy`, `loss` the loss on the same series, and `last_error` their balanced error at the
+    last observation; it is None in checkpoints of versions that did not measure it.
+    """
 
     step: int
     metric: float
     loss: float
+    last_error: float | None = None
 
 
 class Learner:
@@ -110,8 +115,9 @@ class Learner:
         scores = torch.cat([scores for scores, _ in in_order]).numpy()
         full = torch.full((len(validation),), scores.shape[1])
         lengths = full if validation.lengths is None else validation.lengths.cpu()
-        metric = mean_accuracy_of(Scored(scores, lengths.numpy(), validation.labels.cpu().numpy()))
-        return Validation(self.steps, metric, sum(loss for _, loss in in_order) / len(validation))
+        scored = Scored(scores, lengths.numpy(), validation.labels.cpu().numpy())
+        loss = sum(loss for _, loss in in_order) / len(validation)
+        return Validation(self.steps, mean_accuracy_of(scored), loss, last_error_of(scored))
 
     def state_dict(self) -> dict[str, Any]:
         """The state for a checkpoint. The order of the series and random numbers follow from the number of steps."""

@@ -42,8 +42,8 @@ class TrainingRecord:
     def to_json(self) -> str:
         """The record as JSON; a loss that overflowed is null."""
         best, *history = (
-            {key: value if math.isfinite(value) else None for key, value in validation._asdict().items()}
-            for validation in (self.best, *self.history)
+            {key: None if value is None or not math.isfinite(value) else value for key, value in each._asdict().items()}
+            for each in (self.best, *self.history)
         )
         record = {
             "settings": to_dict(self.settings),

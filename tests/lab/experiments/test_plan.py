@@ -138,6 +138,17 @@ SLIPS = {
         "`key in [model]` must be one of ",
         "got 'widht'. Did you mean 'width'?",
     ),
+    "a history of nobody": ({"more": 'history = ["b"]'}, "`history` must be one of 'a', got 'b'.", "No close match."),
+    "a history of one who trains nothing": (
+        {"more": 'history = ["b"]', "models": LINES["models"] + '\n[models.b]\nscores_of = "a"'},
+        "`history` must be one of 'a', got 'b'.",
+        "No close match.",
+    ),
+    "a history in words": (
+        {"more": 'history = "all"'},
+        "`history` must be true, or a list of models, got 'all'.",
+        'For example history = ["LSEL"].',
+    ),
     "an encoder of an unknown set": (
         {"more": 'encoder = { set = "nmnist-g", model.name = "frames" }'},
         "`encoder.set` must be one of 'nmnist', 'nmnist-100f', 'nmnist-h', got 'nmnist-g'.",
@@ -321,6 +332,12 @@ def test_keys_that_only_a_model_of_the_comparison_has_are_refused_for_the_encode
 def test_an_encoder_may_have_masks_and_a_validation_of_its_own(tmp_path):
     encoder = _plan(tmp_path, more='encoder = { masks = "fixed", validation = 7, model.name = "frames" }').encoder
     assert (encoder.name, encoder.reads, encoder.masks, encoder.validation) == ("encoder", "frames", "fixed", 7)
+
+
+@pytest.mark.parametrize(("asked", "expected"), [("true", ("a", "c")), ("false", ()), ('["c"]', ("c",)), ("[]", ())])
+def test_the_history_of_all_models_that_train_or_of_some(tmp_path, asked, expected):
+    models = f'{LINES["models"]}\n[models.b]\nscores_of = "a"\n[models.c.model]\norder = 2'
+    assert _plan(tmp_path, models=models, more=f"history = {asked}").history == expected
 
 
 def test_an_encoder_is_trained_on_the_set_of_its_plan_or_on_another_one_with_the_same_numbers_of_series(tmp_path):

@@ -1,11 +1,13 @@
 """The tables, the significance tests, and the page that compares our curves with the published ones."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from sooner.errors import InvalidArgument
+from sooner.lab.experiments.history import HistoryPoint
 from sooner.lab.experiments.plan import Plan
 from sooner.lab.experiments.result import Result, curve_of
 from sooner.lab.experiments.run import Stages
@@ -13,6 +15,7 @@ from sooner.lab.experiments.significance import Significance
 from sooner.lab.statistics import p_values
 from sooner.report.comparison.contents import Comparison, Highlight, Line, Table, Trajectories
 from sooner.report.comparison.page import write_comparison
+from sooner.report.comparison.training import Course, write_training_figure
 
 _SHOWN = 12  # mean times in a printed table; the record has all of them
 
@@ -31,7 +34,7 @@ def write_pages(folder: Path, result: Result, stages: Stages, work: Path, signif
         raise InvalidArgument("result", "of at least 1 trial", "none", "Run a model of the plan first.")
     plan = result.plan
     tests = () if significance is None else (_p_table(significance),)
-    tables = (_error_table(result), *_sampled_tables(result), *tests)
+    tables = (_error_table(result), *_sampled_tables(result), *tests, *_history_tables(result))
     about = {"plan": plan.name, "profile": plan.profile, "data": plan.data.set}
     if result.encoder_minutes is not None:
         about["minutes, encoder"] = f"{result.encoder_minutes:g}"
@@ -47,7 +50,19 @@ def write_pages(folder: Path, result: Result, stages: Stages, work: Path, signif
         about=about,
         shortened=plan.about,
     )
-    return Pages(write_comparison(folder, comparison).page, tables)
+    page = write_comparison(folder, comparison).page
+    if courses := [course_of(name, points) for name in result.outcomes if (points := result.history(name))]:
+        write_training_figure(folder / "training.png", plan.title, courses)
+    return Pages(page, tables)
+
+
+def course_of(name: str, points: Sequence[HistoryPoint]) -> Course:
+    """The history of a model as it is drawn."""
+    nothing = (np.nan, np.nan)
+    losses, loss_sem = zip(*(point.loss or nothing for point in points), strict=True)
+    errors, error_sem = zip(*(point.last_error or nothing for point in points), strict=True)
+    steps = [float(point.step) for point in points]
+    return Course(name, *map(np.array, (steps, losses, errors, loss_sem, error_sem)))
 
 
 def _lines(result: Result) -> tuple[Line, ...]:
@@ -104,15 +119,30 @@ def _sampled_tables(result: Result) -> tuple[Table, ...]:
     return (Table("Sampled halting times", columns, tuple(rows), note),) if rows else ()
 
 
+def _history_tables(result: Result) -> tuple[Table, ...]:
+    """Loss and last-observation error of each model at some of the validated steps; empty if the plan asks for none."""
+    rows: list[tuple[str, ...]] = []
+    for name in result.outcomes:
+        points = result.history(name)
+        for index in _spread(tuple(range(len(points)))):
+            point = points[int(index)]
+            step = f"{point.step:,}"
+            rows.append((name if index == 0 else "", step, _mean_text(point.loss, 4), _mean_text(point.last_error)))
+    columns = ("model", "step", "validation loss", "balanced error at the last observation, percent")
+    note = "On the validation set, mean over seeds ± standard error."
+    return (Table("During training", columns, tuple(rows), note),) if rows else ()
+
+
 def _spread(times: tuple[float, ...]) -> tuple[float, ...]:
     indices = np.unique(np.linspace(0, len(times) - 1, min(len(times), _SHOWN)).round().astype(int))
     return tuple(times[index] for index in indices)
 
 
-def _mean_text(mean: tuple[float, float] | None) -> str:
+def _mean_text(mean: tuple[float, float] | None, digits: int = 2) -> str:
     if mean is None:
         return ""
-    return f"{mean[0]:.2f}" if np.isnan(mean[1]) else f"{mean[0]:.2f} ± {mean[1]:.2f}"
+    text = f"{mean[0]:.{digits}f}"
+    return text if np.isnan(mean[1]) else f"{text} ± {mean[1]:.{digits}f}"
 
 
 def _p_table(significance: Significance) -> Table:

@@ -141,6 +141,7 @@ class Plan:
         about: how the profile shortens the training.
         seeds: default number of trials of each model.
         trajectories: number of series that are drawn with their log-likelihood ratios.
+        history: the models whose loss and error during training are reported; in a file `true` stands for all of them.
     """
 
     name: str
@@ -158,12 +159,17 @@ class Plan:
     about: str = ""
     seeds: int = 3
     trajectories: int = 0
+    history: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.contenders:
             raise InvalidArgument("models", "at least 1", "none", "Name one: [models.MSPRT-TANDEM.model].")
         self._check_contenders()
         self._check_encoder_set()
+        trained = [contender.name for contender in self.contenders if not contender.scores_of]
+        for name in self.history:
+            if name not in trained:
+                raise UnknownName("history", str(name), trained)
         known = [contender.name for contender in self.contenders]
         if self.headline and self.headline not in known:
             raise UnknownName("headline", self.headline, known)
@@ -271,8 +277,17 @@ def plan_from_tables(name: str, profile: str, tables: Tables) -> Plan:
     contenders = tuple(_contender(model, models[model], models) for model in models)
     phases = tuple(_take_table(tables, "phases").items())
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in tables.items()}
+    values["history"] = _history(tables.get("history", False), contenders)
     values |= {"name": name, "profile": profile, "data": data, "encoder": encoder, "encoder_set": encoder_set}
     return _record(Plan, "the plan", {**values, "contenders": contenders, "phases": phases})
+
+
+def _history(asked: Any, contenders: Sequence[Contender]) -> tuple[str, ...]:
+    if isinstance(asked, bool):
+        return tuple(each.name for each in contenders if asked and not each.scores_of)
+    if not isinstance(asked, list):
+        raise InvalidArgument("history", "true, or a list of models", repr(asked), 'For example history = ["LSEL"].')
+    return tuple(asked)
 
 
 def _encoder(table: Tables) -> Contender:

@@ -17,6 +17,7 @@ import torch
 
 from sooner.estimator.dial import family_named
 from sooner.evaluate import over_seeds, sat_curve
+from sooner.lab.experiments.history import HistoryPoint, mean_history, to_record
 from sooner.lab.experiments.plan import Contender, Plan
 from sooner.lab.experiments.published import PublishedRow, published
 from sooner.lab.experiments.run import Stages, Trial
@@ -56,17 +57,18 @@ class SeedResult:
     """One trial: a row for each mean time that its curve reaches, and facts about its training.
 
     `sampled` is None for models without a halting probability. `precision_note` says why the precision of the training differed
-    from its settings; it is empty if it did not.
+    from its settings; it is empty if it did not. `history` has all validations; stages of earlier versions have none.
     """
 
     seed: int
     rows: tuple[Row, ...]
     training_minutes: float
-    best: Mapping[str, float]
+    best: Mapping[str, float | None]
     parameters: int
     settings: Mapping[str, Any] = field(default_factory=dict)
     sampled: Sampled | None = None
     precision_note: str = ""
+    history: tuple[Mapping[str, Any], ...] = ()
 
 
 class SampledMean(NamedTuple):
@@ -121,6 +123,12 @@ class Result:
         times, errors = ([getattr(point, key) for point in points] for key in ("mean_time", "error"))
         return SampledMean(_mean(times), _mean(errors), len(points))
 
+    def history(self, name: str) -> tuple[HistoryPoint, ...]:
+        """Loss and last-observation error during the training, if the plan asks for them and the trainings kept them."""
+        if name not in self.plan.history:
+            return ()
+        return mean_history([outcome.history for outcome in self.outcomes[name]])
+
     def headline(self) -> dict[str, float]:
         """The mean error of the headline model at its mean times."""
         if self.plan.headline not in self.outcomes:
@@ -137,6 +145,7 @@ class Result:
                 "date": date,
                 "mean": self._means(name),
                 **self._sampled_means(name),
+                **({"history": to_record(points)} if (points := self.history(name)) else {}),
                 "seeds": [_brief(outcome) for outcome in outcomes],
             }
             for name, outcomes in self.outcomes.items()
@@ -248,7 +257,9 @@ def _seed_result(trial: Trial, times: list[float], work: Path) -> SeedResult:
         training["settings"],
         # This statistic is a probability, so halting times can be drawn from it.
         _sampled(trial.seed, statistic, predictions, labels, classes) if trial.contender.rule == "halting" else None,
-        training.get("precision_note", ""),  # stages of earlier versions have none
+        # Stages of earlier versions have neither.
+        training.get("precision_note", ""),
+        tuple(training.get("history", ())),
     )
 
 
@@ -292,7 +303,9 @@ def _brief(outcome: SeedResult) -> dict[str, Any]:
         "training_minutes": outcome.training_minutes,
         "parameters": outcome.parameters,
         **note,
-        "best_validation": {key: value if np.isfinite(value) else None for key, value in outcome.best.items()},
+        "best_validation": {
+            key: None if value is None or not np.isfinite(value) else value for key, value in outcome.best.items()
+        },
         "errors": {f"{row.asked:g}": row.error for row in outcome.rows},
         **sampled,
     }

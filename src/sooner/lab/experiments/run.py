@@ -291,6 +291,7 @@ class StageMaker:
         return {
             "settings": to_dict(settings),
             "best": record.best._asdict(),
+            "history": [validation._asdict() for validation in record.history],
             "training_seconds": record.seconds,
             **record.precision.to_dict(),
             "versions": dict(record.versions),
