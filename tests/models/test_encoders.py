@@ -1,5 +1,6 @@
 """Encoders: their published sizes, their shapes, and features that go through a file."""
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -81,7 +82,9 @@ def _by_hand(encoder, frames, background, levels):
         total = torch.zeros(encoder.tokens.weight.shape[1], dtype=encoder.tokens.weight.dtype)
         for place, value in enumerate(frame):
             if value != background:
-                level = sum(value * levels >= 256 * step for step in range(1, levels))  # so many steps are below it
+                level = sum(
+                    value * (levels - 1) > 255 * step for step in range(levels - 1)
+                )  # so many steps end below it
                 total = total + encoder.tokens.weight[place * levels + level]
         sums.append(total)
     return encoder.layers(torch.stack(sums))
@@ -105,13 +108,13 @@ def test_tokens_are_the_pixels_that_differ_from_the_background(background, level
 
 
 def test_every_value_has_the_vector_of_its_level():
-    """256 levels tell all values apart, 8 cut them into steps of 32, and 1 sees only that something is shown."""
-    for levels, steps in ((256, 255), (8, 8), (1, 1)):  # the background takes the last of 256 for itself
+    """256 levels tell all values apart, 8 tell black from 7 steps, 2 black from the rest, and 1 sees only that something is shown."""
+    for levels, steps in ((256, 255), (8, 8), (2, 2), (1, 1)):  # the background takes the last of 256 for itself
         encoder = TokenEncoder((1,), 5, levels=levels, hidden=6).eval()
         seen = []
         encoder.tokens.register_forward_hook(lambda _module, tokens, _sums, seen=seen: seen.append(tokens[0]))
         encoder(torch.arange(255, dtype=torch.uint8)[:, None])
-        assert seen[0].tolist() == [value * levels // 256 for value in range(255)]
+        assert seen[0].tolist() == [math.ceil(value * (levels - 1) / 255) for value in range(255)]
         assert len(seen[0].unique()) == steps
 
 
