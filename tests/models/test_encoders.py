@@ -108,7 +108,7 @@ def test_tokens_are_the_pixels_that_differ_from_the_background(background, level
 
 
 def test_every_value_has_the_vector_of_its_level():
-    """256 levels tell all values apart, 8 tell black from 7 steps, 2 black from the rest, and 1 sees only that something is shown."""
+    """256 levels tell all values apart, 8 tell black and 7 steps apart, 1 sees only that something is shown."""
     for levels, steps in ((256, 255), (8, 8), (2, 2), (1, 1)):  # the background takes the last of 256 for itself
         encoder = TokenEncoder((1,), 5, levels=levels, hidden=6).eval()
         seen = []
