@@ -121,7 +121,7 @@ def test_the_cache_knows_instruction_set_torch_cpu_and_system(machine, monkeypat
     machine.find(DIES)
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     assert machine.find(WORKS).works
-    for name, value in (("version", lambda _: "9.9"), ("_cpu", lambda: ["another"])):
+    for name, value in (("version", lambda _: "9.9"), ("cpu_identity", lambda: ["another"])):
         monkeypatch.setattr(probe, name, value)
         machine.find(WORKS)
     monkeypatch.setattr(probe.platform, "platform", lambda: "another kernel")

@@ -127,7 +127,9 @@ def test_plain_lstm_is_pytorchs_own():
     x = torch.randn(2, 6, 3)
     for start in range(4):
         expected = twin(x[:, start : start + 3])[0]
-        torch.testing.assert_close(model.cell.windows(x, 3)[:, start].transpose(0, 1), expected, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(
+            model.cell.windows(x, 3)[:, :, start].transpose(0, 1), expected, rtol=1e-5, atol=1e-6
+        )
 
 
 def test_gru_windows_are_pytorchs_own():
@@ -136,7 +138,7 @@ def test_gru_windows_are_pytorchs_own():
     x = torch.randn(2, 6, 3)
     for start in range(4):
         expected = cell.gru(x[:, start : start + 3])[0]
-        torch.testing.assert_close(cell.windows(x, 3)[:, start].transpose(0, 1), expected, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(cell.windows(x, 3)[:, :, start].transpose(0, 1), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_two_batches_may_wait_for_their_way_back_at_once():

@@ -31,7 +31,7 @@ _TRIAL = Path(__file__).with_name("trial.py")
 _TIMEOUT = 120.0  # seconds, nearly all of them for the import of torch on a busy machine
 _FORMAT = 1  # in the cache key: raised when the trial changes
 # Signals from the processor. Any other end (memory, a user's signal, an exception) is not evidence about bfloat16.
-_FAULTS = {getattr(signal, name, None) for name in ("SIGILL", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGABRT", "SIGTRAP")}
+FAULTS = {getattr(signal, name, None) for name in ("SIGILL", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGABRT", "SIGTRAP")}
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def bfloat16_support() -> Support:
     # The cache key includes the system, because a kernel or a hypervisor decides which instructions trap.
     key = {
         "format": _FORMAT,
-        "cpu": _cpu(),
+        "cpu": cpu_identity(),
         "system": platform.platform(),
         "torch": version("torch"),
         "isa": os.environ.get(_VARIABLE, ""),
@@ -141,7 +141,7 @@ def _tried(change: Mapping[str, str]) -> _Trial:
     if code == DISAGREES:
         return _Trial(False, "gave other numbers than float32")
     if code < 0:
-        return _Trial(False, f"was killed by {_signal_name(-code)}", conclusive=-code in _FAULTS)
+        return _Trial(False, f"was killed by {_signal_name(-code)}", conclusive=-code in FAULTS)
     # Windows has no signals: an illegal instruction gives a code of 32 bits.
     return _Trial(code == 0, "" if code == 0 else f"ended with code {code}", conclusive=code == 0 or code > 255)
 
@@ -153,7 +153,7 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _cpu() -> list[str]:
+def cpu_identity() -> list[str]:
     """Model and flags of the first processor on Linux, otherwise the values from `platform`."""
     try:
         first = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]

@@ -16,6 +16,7 @@ from sooner.errors import InvalidArgument, UnknownName
 from sooner.inputs import as_whole, running_windows
 from sooner.models.base import LiveStep, Model, of_each_observation
 from sooner.models.recurrent.activations import Activation, activation_named
+from sooner.models.recurrent.fused.build import fused_for
 from sooner.models.recurrent.kernel import Workspace, lstm_update, lstm_windows
 from sooner.models.recurrent.readout import Readout
 from sooner.scores import m_tandem_step
@@ -23,7 +24,7 @@ from sooner.types import ArrayLike, Lengths, LiveState, Observations, Windows
 
 Encoded = Float[Tensor, "batch time channels"]
 States = Float[Tensor, "rows state"]
-HiddenStates = Float[Tensor, "position window batch hidden"]
+HiddenStates = Float[Tensor, "position batch window hidden"]
 
 
 class RecurrentCell(nn.Module, ABC):
@@ -71,6 +72,17 @@ class LSTM(RecurrentCell):
 
     def windows(self, encoded: Encoded, positions: int) -> HiddenStates:
         """Hidden states after each position of each window, by the window kernel."""
+        fused = fused_for(encoded, self.activation)
+        if fused is not None:
+            projected = nn.functional.linear(encoded, self.input, self.bias.flatten())
+            return fused.windows(
+                projected,
+                self.recurrent.T,
+                self.diagonal,
+                positions=positions,
+                activation=self.activation,
+                workspace=self.workspace,
+            )
         # The kernel reads a matrix for each gate, with time before the batch.
         rows = encoded.transpose(0, 1).flatten(0, 1).expand(4, -1, -1)
         projected = torch.baddbmm(self.bias[:, None], rows, self._by_gate(self.input).mT)
@@ -82,7 +94,7 @@ class LSTM(RecurrentCell):
             activation=self.activation,
             workspace=self.workspace,
         )
-        return hidden.unflatten(1, (-1, len(encoded)))  # type: ignore[no-any-return]
+        return hidden.unflatten(1, (-1, len(encoded))).transpose(1, 2)  # type: ignore[no-any-return]
 
     def project(self, observation: Float[Tensor, "streams channels"]) -> Tensor:
         """Input projection with the bias, (streams, 4, hidden)."""
@@ -132,14 +144,14 @@ class GRU(RecurrentCell):
         batch, time, _ = encoded.shape
         if positions == time:
             hidden: Tensor = self.gru(encoded)[0]
-            return hidden.transpose(0, 1)[:, None]
+            return hidden.transpose(0, 1)[:, :, None]
         projected = self.project(encoded)
         starts = time - positions + 1
         states = [encoded.new_zeros(starts * batch, self.hidden)]
         for position in range(positions):
             rows = projected[:, position : position + starts].transpose(0, 1).flatten(0, 1)
             states.append(self.update(rows, states[-1]))
-        return torch.stack(states[1:]).unflatten(1, (starts, batch))  # type: ignore[no-any-return]
+        return torch.stack(states[1:]).unflatten(1, (starts, batch)).transpose(1, 2)  # type: ignore[no-any-return]
 
     def project(self, observation: Float[Tensor, "*rows channels"]) -> Tensor:
         """Input projection with its bias, (*rows, 3 * hidden)."""
@@ -230,14 +242,17 @@ class Recurrent(Model):
         # Mixed precision is for the encoder: the integrator's products are small, and its sums over time are large.
         with torch.autocast(encoded.device.type, enabled=False):
             hidden = self.cell.windows(encoded.to(self.readout.linear.weight.dtype), positions)
+            # Rows are read in the order in which the kernel stored them: a copy would cost as much as the gates.
+            stored = (0, 1, 2) if hidden.is_contiguous() else (0, 2, 1)
+            hidden = hidden.permute(*stored, 3)
             if lengths is None or bool((lengths == time).all()):
                 logits = self.readout(hidden.flatten(0, 2)).unflatten(0, hidden.shape[:3])
             else:
                 # Batch norm must not see padding, only the windows and positions that a series of that length has.
-                live = running_windows(lengths, time - positions + 1, positions).permute(2, 1, 0)
+                live = running_windows(lengths, time - positions + 1, positions).permute(2, 0, 1).permute(stored)
                 logits = hidden.new_zeros(*hidden.shape[:3], self.classes)
                 logits = logits.masked_scatter(live[..., None], self.readout(hidden[live]))
-        return Windows(logits.permute(2, 1, 0, 3))
+        return Windows(logits.permute(*stored, 3).permute(1, 2, 0, 3))
 
     def unreached_parameters(self) -> tuple[str, ...]:
         """Windows of one observation have no recurrence."""
