@@ -6,7 +6,7 @@ import small_plan
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.lab.experiments import published, stages
 from sooner.lab.experiments.plan import DataPlan, find_plan, folder_of_plans, merged, names, read_plan
-from sooner.train.settings import settings_from_dict
+from sooner.train.settings import changed, settings_from_dict
 
 LINES = {
     "title": 'title = "t"',
@@ -137,6 +137,21 @@ SLIPS = {
         {"more": "encoder.model.widht = 3"},
         "`key in [model]` must be one of ",
         "got 'widht'. Did you mean 'width'?",
+    ),
+    "an unknown key of the trials of tuning": (
+        {"more": "tuning = { iteration = 5 }"},
+        "`key in [training]` must be one of ",
+        "Did you mean 'iterations'?",
+    ),
+    "trials of tuning that are no table": (
+        {"more": "tuning = 5"},
+        "`tuning` must be a table, got 5.",
+        "Write [tuning] on a line of its own, its keys below.",
+    ),
+    "trials of no steps": (
+        {"more": "tuning = { iterations = 0 }"},
+        "`training.iterations` must be at least 1, got 0",
+        "It is the number of steps in all.",
     ),
     "a history of nobody": ({"more": 'history = ["b"]'}, "`history` must be one of 'a', got 'b'.", "No close match."),
     "a history of one who trains nothing": (
@@ -332,6 +347,15 @@ def test_keys_that_only_a_model_of_the_comparison_has_are_refused_for_the_encode
 def test_an_encoder_may_have_masks_and_a_validation_of_its_own(tmp_path):
     encoder = _plan(tmp_path, more='encoder = { masks = "fixed", validation = 7, model.name = "frames" }').encoder
     assert (encoder.name, encoder.reads, encoder.masks, encoder.validation) == ("encoder", "frames", "fixed", 7)
+
+
+def test_trials_of_tuning_may_be_shorter_and_a_profile_says_how_short(tmp_path):
+    plan = _plan(tmp_path, "cpu", profiles="[profiles.cpu]\ntuning = { iterations = 30, validate_every = 10 }")
+    own, short = plan.contender("a").settings, plan.tuning_settings(plan.contender("a"))
+    assert short == changed(own, {"training.iterations": 30, "training.validate_every": 10})
+    assert own.training.iterations == 1000
+    plain = _plan(tmp_path)
+    assert plain.tuning_settings(plain.contender("a")) == plain.contender("a").settings
 
 
 @pytest.mark.parametrize(("asked", "expected"), [("true", ("a", "c")), ("false", ()), ('["c"]', ("c",)), ("[]", ())])

@@ -20,7 +20,7 @@
 The tables outside of the profiles are the published settings, so the profile `paper` changes nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
@@ -34,7 +34,7 @@ from sooner.fields import check_choice, check_whole
 from sooner.inputs import as_number
 from sooner.lab.experiments.published import published
 from sooner.lab.tuning.space import SearchSpace
-from sooner.train.settings import Settings, read_tables, settings_from_dict
+from sooner.train.settings import Settings, changed, read_tables, settings_from_dict
 
 Tables: TypeAlias = dict[str, Any]
 Share: TypeAlias = int | Literal["all"]
@@ -117,6 +117,11 @@ class Contender:
             remedy = 'Only model.name = "earliest" has a halting probability.'
             raise InvalidArgument(f"{table}.rule", "'msprt' or 'fixed_time' here", "'halting'", remedy)
 
+    @property
+    def trained_as(self) -> str:
+        """The name of the model whose training it uses: its own, or that of `scores_of`."""
+        return self.scores_of or self.name
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -142,6 +147,8 @@ class Plan:
         seeds: default number of trials of each model.
         trajectories: number of series that are drawn with their log-likelihood ratios.
         history: the models whose loss and error during training are reported; in a file `true` stands for all of them.
+        tuning: keys of [training] that the trials of tuning have instead of those of the model, for example fewer iterations.
+            The training with the chosen settings has the model's own.
     """
 
     name: str
@@ -160,12 +167,15 @@ class Plan:
     seeds: int = 3
     trajectories: int = 0
     history: tuple[str, ...] = ()
+    tuning: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.contenders:
             raise InvalidArgument("models", "at least 1", "none", "Name one: [models.MSPRT-TANDEM.model].")
         self._check_contenders()
         self._check_encoder_set()
+        for contender in self.contenders:
+            self.tuning_settings(contender)
         trained = [contender.name for contender in self.contenders if not contender.scores_of]
         for name in self.history:
             if name not in trained:
@@ -211,12 +221,21 @@ class Plan:
         """The data that the encoder is trained on."""
         return replace(self.data, set=self.encoder_set) if self.encoder_set else self.data
 
+    def tuning_settings(self, contender: Contender) -> Settings:
+        """The settings that all trials of tuning share, for one of the models."""
+        return for_trials(contender.settings, self.tuning)
+
     def contender(self, name: str) -> Contender:
         """The model of that name."""
         by_name = {contender.name: contender for contender in self.contenders}
         if name not in by_name:
             raise UnknownName("model", name, by_name)
         return by_name[name]
+
+
+def for_trials(settings: Settings, tuning: Iterable[tuple[str, Any]]) -> Settings:
+    """The settings with the keys of [training] that a plan has for the trials of tuning."""
+    return changed(settings, {f"training.{key}": value for key, value in tuning})
 
 
 def folder_of_plans() -> Path:
@@ -275,11 +294,11 @@ def plan_from_tables(name: str, profile: str, tables: Tables) -> Plan:
     encoder = None if encoder_table is None else _encoder(encoder_table)
     models = _take_table(tables, "models")
     contenders = tuple(_contender(model, models[model], models) for model in models)
-    phases = tuple(_take_table(tables, "phases").items())
+    phases, tuning = (tuple(_take_table(tables, key).items()) for key in ("phases", "tuning"))
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in tables.items()}
     values["history"] = _history(tables.get("history", False), contenders)
     values |= {"name": name, "profile": profile, "data": data, "encoder": encoder, "encoder_set": encoder_set}
-    return _record(Plan, "the plan", {**values, "contenders": contenders, "phases": phases})
+    return _record(Plan, "the plan", {**values, "contenders": contenders, "phases": phases, "tuning": tuning})
 
 
 def _history(asked: Any, contenders: Sequence[Contender]) -> tuple[str, ...]:
