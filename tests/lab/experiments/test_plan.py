@@ -1,11 +1,15 @@
 """Plans: what a profile changes, and one sentence for each slip."""
 
+from dataclasses import replace
+
 import pytest
 
 import small_plan
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.lab.experiments import published, stages
-from sooner.lab.experiments.plan import DataPlan, find_plan, folder_of_plans, merged, names, read_plan
+from sooner.lab.experiments.plan import DataPlan
+from sooner.lab.experiments.plan_file import find_plan, folder_of_plans, merged, names, read_plan
+from sooner.lab.experiments.run import stages_of
 from sooner.train.settings import changed, settings_from_dict
 
 LINES = {
@@ -107,6 +111,50 @@ def test_each_speaks_of_models_with_settings_of_their_own_and_leaves_the_tables_
     }
     assert tables == {"models": {"a": {"model": {"order": 1}}, "b": {"scores_of": "a"}}, "title": "t"}
     assert merged({"title": "t"}, {}) == {"title": "t"}
+
+
+# --- what several plans share --------------------------------------------------------------------------------------------
+
+
+def _split(tmp_path, shared, own):
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "all.toml").write_text(shared, encoding="utf-8")
+    path = tmp_path / "mine.toml"
+    path.write_text(f'include = "shared/all.toml"\n{own}', encoding="utf-8")
+    return path
+
+
+def test_a_plan_is_laid_over_the_tables_that_it_includes_key_by_key(tmp_path):
+    shared = 'times = [1, 2]\n[data]\nset = "nmnist-h"\ntrain = 5\n[profiles.cpu]\nabout = "Short."\neach.training.iterations = 7'
+    own = 'title = "t"\ntimes = [3]\n[data]\ntrain = 6\n[models.a.model]\norder = 1\n[profiles.cpu]\nmodels.a.training.crop = 2'
+    plan = read_plan(_split(tmp_path, shared, own), "cpu")
+    assert (plan.name, plan.title, plan.times, plan.about) == ("mine", "t", (3,), "Short.")
+    assert plan.data == DataPlan("nmnist-h", train=6)
+    training = plan.contender("a").settings.training
+    assert (training.iterations, training.crop) == (7, 2)
+
+
+def test_a_plan_in_two_files_has_the_stages_of_the_same_plan_in_one(small, tmp_path):
+    start, end = (small_plan.PLAN.index(word) for word in ("[data]", "[models.MSPRT-TANDEM]"))
+    shared, own = small_plan.PLAN[start:end], small_plan.PLAN[:start] + small_plan.PLAN[end:]
+    plan = read_plan(_split(tmp_path, shared, own))
+    assert replace(plan, name="small") == small.plan
+    found = stages_of(plan, replace(small.work, seeds=2))
+    assert [stage.digest for stage in found.in_order] == [stage.digest for stage in small.stages.in_order]
+
+
+@pytest.mark.parametrize(
+    ("included", "sentence"),
+    [
+        ("3", "`include` must be the path of a TOML file, got 3."),
+        ('"none.toml"', "`none.toml` must be a file that can be read, got No such file"),
+        ('"mine.toml"', "`key in the plan` must be one of "),
+    ],
+)
+def test_an_include_that_is_no_file_or_includes_another_is_told(tmp_path, included, sentence):
+    with pytest.raises(InvalidArgument) as caught:
+        _plan(tmp_path, more=f"include = {included}")
+    assert str(caught.value).startswith(sentence)
 
 
 # --- slips --------------------------------------------------------------------------------------------------------------

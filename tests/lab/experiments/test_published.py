@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 
 from sooner.errors import UnknownName
-from sooner.lab.experiments.plan import find_plan, names, read_plan
+from sooner.lab.experiments.plan_file import find_plan, names, read_plan
 from sooner.lab.experiments.published import published, published_p_values, published_searches
 from sooner.lab.statistics import AnovaCell
 
