@@ -29,6 +29,8 @@ from typing import Any
 
 import guarantee_parts
 import page_parts
+import result_figures
+import result_lists
 import result_tables
 
 ROOT = Path(__file__).parents[1]
@@ -136,19 +138,19 @@ def draw(records: Mapping[str, Any]) -> None:
     for record in experiments(records).values():
         drawn = ROOT / "results" / record["name"] / "trajectories.png"
         if not record["name"].startswith("trajectories"):
-            result_tables.draw_curves(record)
+            result_figures.draw_curves(record)
         elif drawn.exists():
-            shutil.copyfile(drawn, result_tables.FIGURES / f"{record['name']}.png")
+            shutil.copyfile(drawn, result_figures.FIGURES / f"{record['name']}.png")
     guarantee_parts.draw(records)
 
 
 BLOCKS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "tables": lambda records: "\n".join(map(result_tables.section, experiments(records).values())).rstrip(),
-    "orders": lambda records: result_tables.overview(experiments(records)),
-    "beaten": lambda records: result_tables.lower(experiments(records)),
-    "levels": lambda records: result_tables.levels(experiments(records)),
-    "stale": lambda records: result_tables.stale(experiments(records)),
-    "unrun": lambda records: result_tables.unrun(experiments(records)),
+    "orders": lambda records: result_lists.overview(experiments(records)),
+    "beaten": lambda records: result_lists.lower(experiments(records)),
+    "levels": lambda records: result_lists.levels(experiments(records)),
+    "stale": lambda records: result_lists.stale(experiments(records)),
+    "unrun": lambda records: result_lists.unrun(experiments(records)),
     **page_parts.BLOCKS,
     **guarantee_parts.BLOCKS,
 }
