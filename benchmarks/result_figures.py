@@ -8,8 +8,11 @@ from pathlib import Path
 
 from result_notes import ENCODERS
 from result_plans import ROOT, Record, published_rows
+from sooner.lab.experiments.history import from_record
+from sooner.lab.experiments.pages import course_of
 from sooner.report.comparison.contents import Comparison, Line
 from sooner.report.comparison.figures import write_comparison_figures
+from sooner.report.comparison.training import write_training_figure
 
 FIGURES = ROOT / "docs" / "figures"
 
@@ -19,6 +22,24 @@ def figure(record: Record) -> list[str]:
     if not path.exists():
         return []
     return [f"![{record['title']}](figures/{path.name})", "", caption(record), ""]
+
+
+def training_figure(record: Record) -> list[str]:
+    path = FIGURES / f"{record['name']}_training.png"
+    if not path.exists():
+        return []
+    text = (
+        "*Left: loss on the validation set over its first value. Right: balanced error of the last frame of each series"
+    )
+    return [f"![Training: {record['title']}](figures/{path.name})", "", f"{text}. Band: one standard error.*", ""]
+
+
+def draw_training(record: Record) -> None:
+    """Loss and last-frame error over the steps of training, of the models whose record has them."""
+    found = {name: from_record(model["history"]) for name, model in record["models"].items() if "history" in model}
+    if found:
+        courses = [course_of(name, points) for name, points in found.items()]
+        write_training_figure(FIGURES / f"{record['name']}_training.png", record["title"], courses)
 
 
 def draw_curves(record: Record) -> None:

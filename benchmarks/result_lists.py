@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from result_notes import RECKONED, SETS
-from result_orders import beaten, level, pairs
-from result_plans import ROOT, Record
+from result_orders import beaten, comparisons, level, pairs, spans
+from result_plans import ROOT, Record, published_rows
 from result_tables import row
 
 
@@ -54,6 +54,25 @@ def stale(records: Mapping[str, Record]) -> str:
 
 
 def overview(records: Mapping[str, Record]) -> str:
+    """For each experiment with a published table: in how many comparisons ours have the published order, and where not."""
+    lines = []
+    for record in records.values():
+        found = comparisons(record, published_rows(record))
+        if found:
+            compared, left_out, missed = (
+                sum(len(getattr(each, key)) for each in found) for key in ("compared", "left_out", "misses")
+            )
+            wrong: dict[tuple[str, str], list[float]] = {}
+            for miss in (miss for each in found for miss in each.misses):
+                wrong.setdefault((miss.lower, miss.upper), []).append(miss.time)
+            where = "; ".join(f"{lower} below {upper} not at {spans(times)}" for (lower, upper), times in wrong.items())
+            lines.append(
+                f"- {record['title']}: {compared - missed} of {compared} ({left_out} left out){f': {where}' if where else ''}."
+            )
+    return "\n".join(lines)
+
+
+def throughout(records: Mapping[str, Record]) -> str:
     """Over all tables: how many pairs have the published order throughout, and which not."""
     lines = []
     for record in records.values():

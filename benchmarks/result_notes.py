@@ -17,7 +17,7 @@ ENCODERS = {
 }
 FRAME_ACCURACY = {"nmnist-h": 84.1, "nmnist-100f": 43.1}
 """Published, in percent: of ResNet-110 on single frames."""
-SETS = {"nmnist-h": "NMNIST-H", "nmnist-100f": "NMNIST-100f"}
+SETS = {"nmnist": "NMNIST", "nmnist-h": "NMNIST-H", "nmnist-100f": "NMNIST-100f"}
 SHORTENED = "Training was shortened (settings of the profile `paper` in brackets)."
 
 
@@ -75,7 +75,9 @@ def encoder_of(record: Record, plan: Mapping[str, Any]) -> str:
         f"{ENCODERS[each['model']['encoder']]}, {frames(each):.3g} million frames"
         for each in (record["encoder"], plan["encoder"])
     )
-    return f"Encoder: {ours} ({paper}).{accuracy_of(record)}"
+    origin, own = record.get("encoder_set"), record["data"]["set"]
+    trained = f" It was trained on {SETS[origin]}." if origin and origin != own else ""
+    return f"Encoder: {ours} ({paper}).{trained}{accuracy_of(record)}"
 
 
 def accuracy_of(record: Record) -> str:

@@ -3,10 +3,25 @@
 from collections.abc import Mapping
 from typing import Any
 
-from result_figures import figure
+from result_figures import figure, training_figure
 from result_notes import earlier_meaning, incomplete, kept, shortened
-from result_orders import Level, Pair, Tested, beaten, level, p_of, pairs, published_p, spans, tested
+from result_orders import (
+    Comparisons,
+    Level,
+    Pair,
+    Tested,
+    beaten,
+    comparisons,
+    level,
+    p_of,
+    pairs,
+    published_p,
+    spans,
+    tested,
+)
 from result_plans import Record, plan_of, published_rows
+from sooner.lab.experiments.history import HistoryPoint, from_record
+from sooner.lab.experiments.tuned import table_of
 
 SHOWN = 8
 SOURCES = {"table": "", "figure": " (in the paper's figure)", "plan": " (not in the paper)"}
@@ -30,7 +45,10 @@ def section(record: Record) -> str:
         *paragraph(beside_the_published(record)),
         *paragraph(against_the_published(record)),
         *order(record),
+        *firm_order(record),
         *figure(record),
+        *during_training(record),
+        *tuning(record),
     ]
     return "\n".join(lines)
 
@@ -143,6 +161,102 @@ def order(record: Record) -> list[str]:
         f"Analysis of variance, factor model: {p}.{' In brackets: the published p.' if given else ''}"
     )
     return [*lines, text, ""]
+
+
+def firm_order(record: Record) -> list[str]:
+    """The order where the published difference is above two standard errors, and every exception with its numbers."""
+    found = comparisons(record, published_rows(record))
+    if not found:
+        return []
+    misses = sorted(
+        (miss for each in found for miss in each.misses), key=lambda miss: (miss.lower, miss.upper, miss.time)
+    )
+    if not misses:
+        return [f"{counted(found)}.", ""]
+    pair = ("{:.3f} and {:.3f}".format(*errors) for miss in misses for errors in (miss.ours, miss.theirs))
+    return [
+        f"{counted(found)}. The exceptions:",
+        "",
+        row("published order", "mean time", "our two errors", "published errors"),
+        row("---", "---:", "---:", "---:"),
+        *(row(f"{miss.lower} below {miss.upper}", f"{miss.time:g}", next(pair), next(pair)) for miss in misses),
+        "",
+    ]
+
+
+def counted(found: list[Comparisons]) -> str:
+    """How many comparisons have the published order, and how many were left out, in words."""
+    compared, left_out, unreached, missed = (
+        sum(len(getattr(each, key)) for each in found) for key in ("compared", "left_out", "unreached", "misses")
+    )
+    reached = f"; a curve of ours does not reach {unreached} more" if unreached else ""
+    return (
+        f"Where the published errors of two models differ by more than two standard errors of the difference, ours have the same "
+        f"order in {compared - missed} of {compared} comparisons (pairs at mean times); {left_out} more were left out because "
+        f"the published difference is smaller{reached}"
+    )
+
+
+def during_training(record: Record) -> list[str]:
+    """Loss and last-frame error over the steps of training, of the models whose record has them."""
+    courses = {name: from_record(model["history"]) for name, model in record["models"].items() if "history" in model}
+    if not courses:
+        return []
+    steps = next(iter(courses.values()))
+    shown_steps = [steps[index].step for index in spread(len(steps))]
+    lines = [
+        "During training, on the validation set: the loss, and in brackets the balanced error of the last frame in percent.",
+        "",
+        row("model", *(f"step {step:,}" for step in shown_steps)),
+        row("---", *["---:"] * len(shown_steps)),
+    ]
+    uniform = [name for name in courses if is_uniform_lsel(record.get("settings", {}).get(name, {}))]
+    for name, points in courses.items():
+        by_step = {point.step: point for point in points}
+        lines.append(row(name, *(course_cell(by_step.get(step)) for step in shown_steps)))
+    lines += ["", *(f"With full memory, {name} is cost-sensitive LSEL with uniform costs." for name in uniform)]
+    return [*lines, *([""] if uniform else []), *training_figure(record)]
+
+
+def is_uniform_lsel(settings: Mapping[str, Any]) -> bool:
+    """Whether the settings are those of the multiplet loss alone over a single window: the plain cross-entropy at every time."""
+    return bool(settings) and set(settings["loss"]["weights"]) == {"multiplet"} and settings["model"]["order"] == "full"
+
+
+def spread(count: int) -> list[int]:
+    """At most `SHOWN` indices from the first to the last.
+
+    >>> spread(20)
+    [0, 3, 5, 8, 11, 14, 16, 19]
+    """
+    most = min(count, SHOWN)
+    return sorted({round(index * (count - 1) / max(1, most - 1)) for index in range(most)})
+
+
+def course_cell(point: HistoryPoint | None) -> str:
+    if point is None:
+        return ""
+    loss = "overflow" if point.loss is None else f"{point.loss[0]:.3g}"
+    return loss if point.last_error is None else f"{loss} ({point.last_error[0]:.2f})"
+
+
+def tuning(record: Record) -> list[str]:
+    """For each tuned model: the best trials with the published choice beside them, and what the chosen settings gave."""
+    lines = []
+    for name, entry in record.get("tuning", {}).items():
+        columns, rows, note = table_of(entry)
+        errors = ", ".join(f"{ours(entry, time)} at {time}" for time in shown(record) if time in entry["mean"])
+        lines += [
+            f"Tuning of {name}: `{entry['command']}`, {entry['date']}. {note}",
+            "",
+            row(*(f"`{column}`" if "." in column else column for column in columns)),
+            row("---", *["---:"] * (len(columns) - 1)),
+            *(row(*cells) for cells in rows),
+            "",
+            f"Trained with the best of them, its error on the test set is {errors}.",
+            "",
+        ]
+    return lines
 
 
 def cells(pair: Pair, test: Tested | None, given: Mapping[tuple[frozenset[str], str], float]) -> list[str]:
