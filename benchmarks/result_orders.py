@@ -2,24 +2,44 @@
 
 A pair counts as ordered by the paper wherever its table has both models at the same mean time. A model that has a single
 published point is compared there, the other curves read off between neighbouring mean times. No mean time is left out.
+
+`comparisons` does leave out the mean times at which the published errors differ by at most two standard errors of their
+difference, and counts them: there the paper itself does not tell the models apart.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sooner.lab.experiments.published import published_p_values
+from sooner.lab.experiments.published import PublishedRow, published_p_values
 from sooner.lab.experiments.significance import significance_of
 
 Curve = Mapping[float, float]
 
 # Ordered by the paper's figures and text, not by a table: at every mean time of ours.
-DRAWN = {"sat_nmnist_h": (("MSPRT-TANDEM", "NP test"),), "sat_nmnist_100f": (("MSPRT-TANDEM", "NP test"),)}
+DRAWN = {
+    "sat_nmnist_h": (("MSPRT-TANDEM", "NP test"),),
+    "sat_nmnist_100f": (("MSPRT-TANDEM", "NP test"),),
+    "losses_nmnist_100f": (
+        ("LSEL+Mult", "Logistic+Mult"),
+        ("LSEL, M-TANDEMwO", "Logistic, M-TANDEMwO"),
+        ("LSEL+Mult, M-TANDEMwO", "Logistic+Mult, M-TANDEMwO"),
+    ),
+    "tandem_nmnist": (("M-TANDEMwO+Mult", "M-TANDEM+Mult"), ("M-TANDEMwO", "M-TANDEM")),
+    "tandem_nmnist_h": (("M-TANDEMwO+Mult", "M-TANDEM+Mult"), ("M-TANDEMwO", "M-TANDEM")),
+    "tandem_nmnist_100f": (("M-TANDEM+Mult", "M-TANDEMwO+Mult"), ("M-TANDEM", "M-TANDEMwO")),
+}
 # Not of the paper: what the plan itself expects.
-EXPECTED = {"imbalance_nmnist_h": (("cost-sensitive LSEL", "cross-entropy"), ("cost-sensitive LSEL", "NGA-LSEL"))}
+EXPECTED = {
+    "imbalance_nmnist_h": (
+        ("cost-sensitive LSEL", "cross-entropy"),
+        ("cost-sensitive LSEL", "NGA-LSEL"),
+        ("cross-entropy", "NGA-LSEL, uniform costs"),
+    )
+}
 # Beside a published model of another name.
 BEATEN = {"sat_nmnist_h": ("newest frame", "MSPRT-TANDEM"), "sat_nmnist_100f": ("pooling", "MSPRT-TANDEM")}
 # The paper has tables of p-values for these.
@@ -117,6 +137,65 @@ def _at(curve: Curve, time: float) -> float:
 
 def _curve(points: Mapping[str, float]) -> Curve:
     return {float(time): error for time, error in sorted(points.items(), key=lambda point: float(point[0]))}
+
+
+class Miss(NamedTuple):
+    """A mean time at which ours do not have the published order: errors of the published lower and upper model."""
+
+    time: float
+    lower: str
+    upper: str
+    ours: tuple[float, float]
+    theirs: tuple[float, float]
+
+
+class Comparisons(NamedTuple):
+    """The order of a pair where the published errors differ by more than two standard errors.
+
+    Args:
+        pair: the two models.
+        compared: the mean times.
+        left_out: the mean times at which the published difference is too small.
+        unreached: the mean times that a curve of ours does not reach.
+        misses: the compared mean times at which ours have another order or are equal.
+    """
+
+    pair: tuple[str, str]
+    compared: tuple[float, ...]
+    left_out: tuple[float, ...]
+    unreached: tuple[float, ...]
+    misses: tuple[Miss, ...]
+
+
+def comparisons(record: Mapping[str, Any], rows: Mapping[str, Sequence[PublishedRow]]) -> list[Comparisons]:
+    """Every pair of models that both we and the paper have.
+
+    Args:
+        record: ours.
+        rows: the published rows by the names of the record.
+    """
+    both = [name for name in record["models"] if name in rows]
+    ours = {name: _curve({time: mean for time, (mean, _) in record["models"][name]["mean"].items()}) for name in both}
+    errors = {name: {row.mean_time: row.error for row in rows[name]} for name in both}
+    sems = {name: {row.mean_time: row.sem for row in rows[name]} for name in both}
+    found = []
+    for one, other in combinations(both, 2):
+        compared, left_out, unreached, misses = [], [], [], []
+        for time in _common(errors[one], errors[other]):
+            theirs = {name: _at(errors[name], time) for name in (one, other)}
+            lower, upper = sorted((one, other), key=lambda name, theirs=theirs: theirs[name])
+            spread = float(np.hypot(_at(sems[one], time), _at(sems[other], time)))
+            if theirs[upper] - theirs[lower] <= 2 * spread:
+                left_out.append(time)
+            elif not (_has(ours[one], time) and _has(ours[other], time)):
+                unreached.append(time)
+            else:
+                compared.append(time)
+                here = _at(ours[lower], time), _at(ours[upper], time)
+                if here[0] >= here[1]:
+                    misses.append(Miss(time, lower, upper, here, (theirs[lower], theirs[upper])))
+        found.append(Comparisons((one, other), tuple(compared), tuple(left_out), tuple(unreached), tuple(misses)))
+    return [each for each in found if each.compared or each.left_out or each.unreached]
 
 
 def beaten(record: Mapping[str, Any]) -> tuple[str, str, list[float], list[float]] | None:

@@ -1,48 +1,30 @@
-"""The sections of docs/results.md: one for each record of `sooner reproduce`, with all numbers from the record.
+"""The sections of docs/results.md: one for each record of `sooner reproduce`, with all numbers from the record."""
 
-The paper's settings are read from `experiments/NAME.toml`, outside of its profiles.
-"""
-
-import math
-import re
-import shutil
-import tempfile
-import tomllib
 from collections.abc import Mapping
-from itertools import combinations
-from pathlib import Path
 from typing import Any
 
-from result_orders import Level, Pair, Tested, beaten, level, p_of, pairs, published_p, spans, tested
-from sooner.lab.experiments.published import published
-from sooner.report.comparison.contents import Comparison, Line
-from sooner.report.comparison.figures import write_comparison_figures
+from result_figures import figure, training_figure
+from result_notes import earlier_meaning, incomplete, kept, shortened
+from result_orders import (
+    Comparisons,
+    Level,
+    Pair,
+    Tested,
+    beaten,
+    comparisons,
+    level,
+    p_of,
+    pairs,
+    published_p,
+    spans,
+    tested,
+)
+from result_plans import Record, plan_of, published_rows
+from sooner.lab.experiments.history import HistoryPoint, from_record
+from sooner.lab.experiments.tuned import table_of
 
-ROOT = Path(__file__).parents[1]
-FIGURES = ROOT / "docs" / "figures"
 SHOWN = 8
-RECKONED = "2026-11-18"
-"""Records of earlier dates were trained before the published settings got their meaning (docs/results.md says which)."""
-ENCODERS = {
-    "dense": "one linear layer",
-    "convolution": "six convolutional layers and a linear one",
-    "convolution_of_levels": "six convolutional layers and a linear one on a table of the 256 values",
-    "tokens": "a sum of vectors, one for each shown pixel, and two linear layers",
-    "resnet110": "ResNet-110",
-}
-FRAME_ACCURACY = {"nmnist-h": 84.1, "nmnist-100f": 43.1}
-"""Published, in percent: of ResNet-110 on single frames."""
-SETS = {"nmnist-h": "NMNIST-H", "nmnist-100f": "NMNIST-100f"}
-SHORTENED = "Training was shortened (settings of the profile `paper` in brackets)."
 SOURCES = {"table": "", "figure": " (in the paper's figure)", "plan": " (not in the paper)"}
-
-Record = Mapping[str, Any]
-
-
-def plan_of(record: Record) -> dict[str, Any]:
-    """The published settings of a record's plan."""
-    with (ROOT / "experiments" / f"{record['name']}.toml").open("rb") as file:
-        return tomllib.load(file)
 
 
 def section(record: Record) -> str:
@@ -63,105 +45,16 @@ def section(record: Record) -> str:
         *paragraph(beside_the_published(record)),
         *paragraph(against_the_published(record)),
         *order(record),
+        *firm_order(record),
         *figure(record),
+        *during_training(record),
+        *tuning(record),
     ]
     return "\n".join(lines)
 
 
 def paragraph(text: str) -> list[str]:
     return [text, ""] if text else []
-
-
-def kept(record: Record) -> str:
-    """The models that another command made, which this one did not run again."""
-    made: dict[tuple[str, str], list[str]] = {}
-    for name, model in record["models"].items():
-        origin = (model.get("command", record["command"]), model.get("date", record["date"]))
-        made.setdefault(origin, []).append(name)
-    made.pop((record["command"], record["date"]), None)
-    return " ".join(f"{', '.join(names)}: `{command}`, {date}." for (command, date), names in made.items())
-
-
-def incomplete(record: Record) -> str:
-    """Which trials of the plan are not in the record."""
-    missing = missing_trials(record)
-    if not missing:
-        return ""
-    text = ", ".join(f"{name}: {done} of {asked}" for name, (done, asked) in missing.items())
-    if "--only" in record["command"]:
-        return f"Not every trial of the plan was run: {text}."
-    return (
-        f"Not every trial of the plan was run: {text}. The record does not contain the `--only` options with which it "
-        "was made, so the command above runs more trials than the record contains."
-    )
-
-
-def missing_trials(record: Record) -> dict[str, tuple[int, int]]:
-    """Trials that are done and that the command asks for, of each model that has fewer."""
-    found = re.search(r"--seeds (\d+)", record["command"])
-    asked = int(found[1]) if found else 0
-    # The settings are there of every model of the plan, run or not.
-    done = {name: len(record["models"].get(name, {"seeds": ()})["seeds"]) for name in record["settings"]}
-    return {name: (count, asked) for name, count in done.items() if count < asked}
-
-
-def shortened(record: Record) -> str:
-    """How training was shortened, from the settings of the record and those of the plan."""
-    plan = plan_of(record)
-    lines = [f"{SHORTENED} {encoder_of(record, plan)}"]
-    alike: dict[tuple[str, str], list[str]] = {}
-    for name, settings in record["settings"].items():
-        if name in record["models"]:
-            ours = steps_of(settings["training"], settings["optimizer"])
-            given = published_settings(plan, name)
-            paper = steps_of(given["training"], given["optimizer"])
-            own = name not in record["published"] and ours == paper
-            alike.setdefault((ours, "not in the paper" if own else paper), []).append(name)
-    lines += [f"{', '.join(names)}: {ours} ({paper})." for (ours, paper), names in alike.items()]
-    return " ".join(lines)
-
-
-def published_settings(plan: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Those of the model of that name, or of the one that the paper calls so."""
-    models: Mapping[str, Any] = plan["models"]
-    return models[name] if name in models else next(each for each in models.values() if each.get("published") == name)
-
-
-def encoder_of(record: Record, plan: Mapping[str, Any]) -> str:
-    ours, paper = (
-        f"{ENCODERS[each['model']['encoder']]}, {frames(each):.3g} million frames"
-        for each in (record["encoder"], plan["encoder"])
-    )
-    return f"Encoder: {ours} ({paper}).{accuracy_of(record)}"
-
-
-def accuracy_of(record: Record) -> str:
-    """What the encoder reaches on single frames; records before it was measured do not say."""
-    found = record.get("frame_accuracy")
-    if not found:
-        return ""
-    given = FRAME_ACCURACY.get(record["data"]["set"])
-    published = f" (published: {given}%)" if given and record["data"].get("frequencies", "equal") == "equal" else ""
-    text = ", ".join(f"{100 * accuracy:.1f}% on the {split} set" for split, accuracy in found.items())
-    return f" Its accuracy on single frames: {text}{published}."
-
-
-def frames(each: Mapping[str, Any]) -> float:
-    """Millions of frames that an encoder saw."""
-    return float(each["training"]["batch_size"] * each["training"]["iterations"] * each["model"]["moments"] / 1e6)
-
-
-def steps_of(training: Mapping[str, Any], optimizer: Mapping[str, Any]) -> str:
-    rate = ", cosine schedule" if optimizer.get("schedule", "constant") == "cosine" else ""
-    crop, whole = training.get("crop", "none"), training.get("whole_every", "none")
-    crops = "" if crop == "none" else f", all but every {whole}th of them on crops of {crop} frames"
-    return f"{training['iterations']:,} steps of {training['batch_size']:,} series{crops}{rate}"
-
-
-def earlier_meaning(record: Record) -> str:
-    if record["date"] >= RECKONED:
-        return ""
-    return "These trials [differ from the published settings](#differences-from-the-published-settings) and will be run again."
 
 
 def table(record: Record) -> list[str]:
@@ -182,14 +75,6 @@ def table(record: Record) -> list[str]:
         if any(cells := theirs(record, name, times)):
             lines.append(row(name, f"published, {trials[name]}", "", *cells))
     return lines
-
-
-def published_rows(record: Record) -> Mapping[str, Any]:
-    """The paper's rows, with their numbers of trials, by the names of the record."""
-    plan = plan_of(record)
-    rows = published(plan["published"]) if "published" in plan else {}
-    ours = {each["published"]: name for name, each in plan["models"].items() if "published" in each}
-    return {name if name in record["published"] else ours[name]: each for name, each in rows.items()}
 
 
 def shown(record: Record) -> list[str]:
@@ -278,6 +163,102 @@ def order(record: Record) -> list[str]:
     return [*lines, text, ""]
 
 
+def firm_order(record: Record) -> list[str]:
+    """The order where the published difference is above two standard errors, and every exception with its numbers."""
+    found = comparisons(record, published_rows(record))
+    if not found:
+        return []
+    misses = sorted(
+        (miss for each in found for miss in each.misses), key=lambda miss: (miss.lower, miss.upper, miss.time)
+    )
+    if not misses:
+        return [f"{counted(found)}.", ""]
+    pair = ("{:.3f} and {:.3f}".format(*errors) for miss in misses for errors in (miss.ours, miss.theirs))
+    return [
+        f"{counted(found)}. The exceptions:",
+        "",
+        row("published order", "mean time", "our two errors", "published errors"),
+        row("---", "---:", "---:", "---:"),
+        *(row(f"{miss.lower} below {miss.upper}", f"{miss.time:g}", next(pair), next(pair)) for miss in misses),
+        "",
+    ]
+
+
+def counted(found: list[Comparisons]) -> str:
+    """How many comparisons have the published order, and how many were left out, in words."""
+    compared, left_out, unreached, missed = (
+        sum(len(getattr(each, key)) for each in found) for key in ("compared", "left_out", "unreached", "misses")
+    )
+    reached = f"; a curve of ours does not reach {unreached} more" if unreached else ""
+    return (
+        f"Where the published errors of two models differ by more than two standard errors of the difference, ours have the same "
+        f"order in {compared - missed} of {compared} comparisons (pairs at mean times); {left_out} more were left out because "
+        f"the published difference is smaller{reached}"
+    )
+
+
+def during_training(record: Record) -> list[str]:
+    """Loss and last-frame error over the steps of training, of the models whose record has them."""
+    courses = {name: from_record(model["history"]) for name, model in record["models"].items() if "history" in model}
+    if not courses:
+        return []
+    steps = next(iter(courses.values()))
+    shown_steps = [steps[index].step for index in spread(len(steps))]
+    lines = [
+        "During training, on the validation set: the loss, and in brackets the balanced error of the last frame in percent.",
+        "",
+        row("model", *(f"step {step:,}" for step in shown_steps)),
+        row("---", *["---:"] * len(shown_steps)),
+    ]
+    uniform = [name for name in courses if is_uniform_lsel(record.get("settings", {}).get(name, {}))]
+    for name, points in courses.items():
+        by_step = {point.step: point for point in points}
+        lines.append(row(name, *(course_cell(by_step.get(step)) for step in shown_steps)))
+    lines += ["", *(f"With full memory, {name} is cost-sensitive LSEL with uniform costs." for name in uniform)]
+    return [*lines, *([""] if uniform else []), *training_figure(record)]
+
+
+def is_uniform_lsel(settings: Mapping[str, Any]) -> bool:
+    """Whether the settings are those of the multiplet loss alone over a single window: the plain cross-entropy at every time."""
+    return bool(settings) and set(settings["loss"]["weights"]) == {"multiplet"} and settings["model"]["order"] == "full"
+
+
+def spread(count: int) -> list[int]:
+    """At most `SHOWN` indices from the first to the last.
+
+    >>> spread(20)
+    [0, 3, 5, 8, 11, 14, 16, 19]
+    """
+    most = min(count, SHOWN)
+    return sorted({round(index * (count - 1) / max(1, most - 1)) for index in range(most)})
+
+
+def course_cell(point: HistoryPoint | None) -> str:
+    if point is None:
+        return ""
+    loss = "overflow" if point.loss is None else f"{point.loss[0]:.3g}"
+    return loss if point.last_error is None else f"{loss} ({point.last_error[0]:.2f})"
+
+
+def tuning(record: Record) -> list[str]:
+    """For each tuned model: the best trials with the published choice beside them, and what the chosen settings gave."""
+    lines = []
+    for name, entry in record.get("tuning", {}).items():
+        columns, rows, note = table_of(entry)
+        errors = ", ".join(f"{ours(entry, time)} at {time}" for time in shown(record) if time in entry["mean"])
+        lines += [
+            f"Tuning of {name}: `{entry['command']}`, {entry['date']}. {note}",
+            "",
+            row(*(f"`{column}`" if "." in column else column for column in columns)),
+            row("---", *["---:"] * (len(columns) - 1)),
+            *(row(*cells) for cells in rows),
+            "",
+            f"Trained with the best of them, its error on the test set is {errors}.",
+            "",
+        ]
+    return lines
+
+
 def cells(pair: Pair, test: Tested | None, given: Mapping[tuple[frozenset[str], str], float]) -> list[str]:
     mixed = f", but above at {spans(pair.above)}" if pair.above else ""
     level = f", equal at {spans(pair.level)}" if pair.level else ""
@@ -296,117 +277,6 @@ def p_cell(pair: Pair, phase: str, test: Tested | None, given: Mapping[tuple[fro
     ours = None if test is None else p_of(test, pair.lower, pair.upper, phase)
     theirs = given.get((frozenset((pair.lower, pair.upper)), phase))
     return " ".join([*([] if ours is None else [f"{ours:.2g}"]), *([] if theirs is None else [f"({theirs:.2g})"])])
-
-
-def figure(record: Record) -> list[str]:
-    path = FIGURES / f"{record['name']}.png"
-    if not path.exists():
-        return []
-    return [f"![{record['title']}](figures/{path.name})", "", caption(record), ""]
-
-
-def draw_curves(record: Record) -> None:
-    """The curves of a record over the published ones, as `sooner reproduce` draws them."""
-    lines = []
-    for name, model in record["models"].items():
-        times, means = map(float, model["mean"]), list(model["mean"].values())
-        sem = [math.nan if each is None else each for _, each in means]
-        highlight = "headline" if name == record["headline_model"] else "plain"
-        errors = [mean for mean, _ in means]
-        trials = len(model["seeds"])
-        lines.append(Line(name, "ours", list(times), errors, trials=trials, sem=sem, highlight=highlight))
-    for name, rows in published_rows(record).items():
-        times, errors, sem, trials = zip(*rows, strict=True)
-        lines.append(Line(name, "published", times, errors, trials=trials[0], sem=sem))
-    encoder = ENCODERS[record["encoder"]["model"]["encoder"]]
-    note = f"Encoder: {encoder} instead of ResNet-110; less training than published."
-    comparison = Comparison(record["title"], "", tuple(lines), shortened=note)
-    with tempfile.TemporaryDirectory() as folder:
-        curves, *_ = write_comparison_figures(Path(folder), comparison)
-        shutil.copyfile(curves, FIGURES / f"{record['name']}.png")
-
-
-def caption(record: Record) -> str:
-    if not record["name"].startswith("trajectories"):
-        lone = any(len(points) == 1 for points in record["published"].values())
-        dashed = "; dashed lines: published" if record["published"] else ""
-        dashed += "; circles: published single points" if lone else ""
-        hidden = [f"{one} and {other}" for one, other in combinations(record["models"], 2) if alike(record, one, other)]
-        same = f" Lines that cannot be told apart: {'; '.join(hidden)}." if hidden else ""
-        text = "Balanced error against mean time, averaged over trials; band: one standard error around the thick line"
-        return f"*{text}{dashed}.{same}*"
-    times = list(next(iter(record["models"].values()))["mean"])
-    return (
-        "*The first test series of each class, seed 0. Blue: lead of the true class over the strongest other class; orange: the "
-        "same for each other class; dashed: the threshold whose mean time on the test set is at most "
-        f"{times[len(times) // 2]}; circle: the decision, which is wrong if it is not on the blue line. A panel without a circle "
-        "has a decision that was forced by the end of the series.*"
-    )
-
-
-def alike(record: Record, one: str, other: str) -> bool:
-    """Whether two of our curves lie within 3% of each other throughout, so that a figure shows one line."""
-    first, second = (record["models"][name]["mean"] for name in (one, other))
-    return all(abs(first[time][0] / second[time][0] - 1) < 0.03 for time in first.keys() & second.keys())
-
-
-def unrun(records: Mapping[str, Record]) -> str:
-    """The plans that have no record."""
-    names = sorted(path.stem for path in (ROOT / "experiments").glob("*.toml"))
-    missing = [f"`{name}`" for name in names if name not in records]
-    return f"These plans were not run: {', '.join(missing)}." if missing else "Every plan was run."
-
-
-def lower(records: Mapping[str, Record]) -> str:
-    """Our own networks beside the published models: one line each, with the numbers at a mean time in the middle."""
-    lines = []
-    for record in records.values():
-        if (found := beaten(record)) is not None:
-            name, rival, times, below = found
-            time = list(record["headline"])[len(record["headline"]) // 2]
-            mean, theirs = record["headline"][time], record["published"][rival][time]
-            lines.append(
-                f"- {name} on {SETS[record['data']['set']]}: its error is below the published error of {rival} at "
-                f"{len(below)} of the {len(times)} mean times of both curves; "
-                f"at mean time {time}, {mean:.2f}% against {theirs:.2f}%."
-            )
-    return "\n".join(lines)
-
-
-def levels(records: Mapping[str, Record]) -> str:
-    """Each model that has a published curve: whether it is at or below it, and where not, by how much."""
-    lines = [
-        row("experiment", "model", "trained", "at or below the published error", "largest excess"),
-        row("---", "---", "---", "---:", "---:"),
-    ]
-    for record in records.values():
-        for name, model in record["models"].items():
-            if (found := level(record, name)) is not None:
-                times = len(found.met) + len(found.above)
-                excess = f"{found.excess:.2f} (at {found.worst:g})" if found.above else ""
-                date = model.get("date", record["date"])
-                lines.append(row(f"`{record['name']}`", name, date, f"{len(found.met)} of {times} mean times", excess))
-    return "\n".join(lines)
-
-
-def stale(records: Mapping[str, Record]) -> str:
-    """The records that were made before settings had their published meaning."""
-    names = [f"`{name}`" for name, record in records.items() if record["date"] < RECKONED]
-    return f"These records were made before {RECKONED}: {', '.join(names)}." if names else "No record is that old."
-
-
-def overview(records: Mapping[str, Record]) -> str:
-    """Over all tables: how many pairs have the published order throughout, and which not."""
-    lines = []
-    for record in records.values():
-        found = [pair for pair in pairs(record) if pair.source == "table"]
-        if found:
-            wrong = [
-                f"{pair.lower} and {pair.upper} at {len(pair.same)} of {pair.times}" for pair in found if not pair.met
-            ]
-            text = "" if not wrong else f"; the others have it at fewer mean times: {', '.join(wrong)}"
-            lines.append(f"- {record['title']}: {len(found) - len(wrong)} of {len(found)} pairs{text}.")
-    return "\n".join(lines)
 
 
 def row(*words: str) -> str:

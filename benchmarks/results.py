@@ -1,7 +1,7 @@
 """Fill README.md and docs/ with the numbers of the records in results/, so that no measured number is typed by hand.
 
 python benchmarks/results.py             writes the pages
-python benchmarks/results.py --figures   also draws docs/figures from the records
+python benchmarks/results.py --figures   also draws docs/figures from the records, and frames of the data sets
 python benchmarks/results.py --check     lists every difference, and ends with exit code 1 if there is one
 
 A page holds numbers of records in two forms:
@@ -27,9 +27,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import data_pictures
 import guarantee_parts
 import page_parts
+import result_figures
+import result_lists
 import result_tables
+from sooner.data import mnist
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(<!-- made by benchmarks/results\.py: (\w+) -->\n\n).*?(\n\n<!-- end -->)", re.DOTALL)
@@ -136,19 +140,22 @@ def draw(records: Mapping[str, Any]) -> None:
     for record in experiments(records).values():
         drawn = ROOT / "results" / record["name"] / "trajectories.png"
         if not record["name"].startswith("trajectories"):
-            result_tables.draw_curves(record)
+            result_figures.draw_curves(record)
+            result_figures.draw_training(record)
         elif drawn.exists():
-            shutil.copyfile(drawn, result_tables.FIGURES / f"{record['name']}.png")
+            shutil.copyfile(drawn, result_figures.FIGURES / f"{record['name']}.png")
     guarantee_parts.draw(records)
+    data_pictures.draw(mnist.load().test)
 
 
 BLOCKS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "tables": lambda records: "\n".join(map(result_tables.section, experiments(records).values())).rstrip(),
-    "orders": lambda records: result_tables.overview(experiments(records)),
-    "beaten": lambda records: result_tables.lower(experiments(records)),
-    "levels": lambda records: result_tables.levels(experiments(records)),
-    "stale": lambda records: result_tables.stale(experiments(records)),
-    "unrun": lambda records: result_tables.unrun(experiments(records)),
+    "throughout": lambda records: result_lists.throughout(experiments(records)),
+    "orders": lambda records: result_lists.overview(experiments(records)),
+    "beaten": lambda records: result_lists.lower(experiments(records)),
+    "levels": lambda records: result_lists.levels(experiments(records)),
+    "stale": lambda records: result_lists.stale(experiments(records)),
+    "unrun": lambda records: result_lists.unrun(experiments(records)),
     **page_parts.BLOCKS,
     **guarantee_parts.BLOCKS,
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from sooner.data.sets.mnist import LabelledImages, Mnist
-from sooner.lab.experiments import Work, plan, run, sets
+from sooner.lab.experiments import Work, plan_file, run, sets
 
 PLAN = """
 title = "In small"
@@ -98,7 +98,7 @@ def read(folder, *changes, text=PLAN, profile="cpu"):
         text = text.replace(old, new)
     path = Path(folder) / "small.toml"
     path.write_text(text, encoding="utf-8")
-    return plan.read_plan(path, profile)
+    return plan_file.read_plan(path, profile)
 
 
 class Heard:

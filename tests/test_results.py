@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sooner.lab.experiments.published import PublishedRow
+
 ROOT = Path(__file__).parents[1]
 RECORDS = {
     path.stem: record
@@ -180,6 +182,116 @@ def test_pairs_are_compared_time_by_time(orders):
     # The lone point of c is compared where it is, beside what lies between the neighbours of the others.
     assert ac == orders.Pair("c", "a", "table", (1.5,), (), (), (), (1.5,), ())
     assert bc == orders.Pair("c", "b", "table", (1.5,), (), (), (), (1.5,), ())
+
+
+@each_record
+def test_every_published_mean_time_is_compared_left_out_or_not_reached(orders, results, name):
+    record = RECORDS[name]
+    rows = results.result_tables.published_rows(record)
+    pairs = {frozenset((pair.lower, pair.upper)): pair for pair in orders.pairs(record) if pair.source == "table"}
+    found = orders.comparisons(record, rows)
+    assert {frozenset(each.pair) for each in found} == set(pairs)
+    for each in found:
+        pair = pairs[frozenset(each.pair)]
+        assert sorted([*each.compared, *each.left_out, *each.unreached]) == sorted(
+            [*pair.below, *pair.above, *pair.level]
+        )
+        missed = {miss.time for miss in each.misses}
+        assert missed <= {*pair.other, *pair.equal} & {*each.compared}
+        assert missed == {*each.compared} - {*pair.same}
+
+
+def test_differences_within_two_standard_errors_are_left_out_and_exceptions_have_their_numbers(orders):
+    ours = {"a": [5.0, 4.0, 3.0, 2.0], "b": [6.0, 3.0, 3.0, 1.0]}
+    models = {name: {"mean": {str(t): [error, None] for t, error in enumerate(row, 1)}} for name, row in ours.items()}
+    # Differences of 1, and standard errors of the difference of 0.1, 0.1, 0.1 and 0.6; time 5 is none of ours.
+    sems = 0.1, 0.1, 0.1, 0.6, 0.1
+    rows = {
+        name: [PublishedRow(t, base - t, sem / 2**0.5, 9) for t, sem in enumerate(sems, 1)]
+        for name, base in (("a", 10.0), ("b", 11.0))
+    }
+    (found,) = orders.comparisons({"models": models}, rows)
+    assert (found.compared, found.left_out, found.unreached) == ((1.0, 2.0, 3.0), (4.0,), (5.0,))
+    assert found.misses == (
+        orders.Miss(2.0, "a", "b", (4.0, 3.0), (8.0, 9.0)),
+        orders.Miss(3.0, "a", "b", (3.0, 3.0), (7.0, 8.0)),
+    )
+
+
+def test_a_published_order_that_crosses_is_followed_time_by_time(orders):
+    models = {"a": {"mean": {"1": [1.0, None], "2": [1.0, None]}}, "b": {"mean": {"1": [2.0, None], "2": [2.0, None]}}}
+    rows = {
+        "a": [PublishedRow(1, 3.0, 0.1, 9), PublishedRow(2, 5.0, 0.1, 9)],
+        "b": [PublishedRow(1, 4.0, 0.1, 9), PublishedRow(2, 4.0, 0.1, 9)],
+    }
+    (found,) = orders.comparisons({"models": models}, rows)
+    assert found.misses == (orders.Miss(2.0, "b", "a", (2.0, 1.0), (4.0, 5.0)),)
+
+
+MADE = {
+    "title": "A title",
+    "name": "imbalance_nmnist_h",
+    "headline": {"2": 5.0},
+    "models": {
+        "LSEL": {
+            "mean": {"2": [5.0, 0.1]},
+            "history": {"steps": [10, 20], "loss": [[2.0, 0.1], [1.0, 0.1]], "last_error": [[50.0, 1.0], [25.0, 1.0]]},
+        },
+        "LSIF": {
+            "mean": {"2": [5.0, 0.1]},
+            "history": {"steps": [10], "loss": [[None, None]], "last_error": [[60.0, None]]},
+        },
+    },
+    "tuning": {
+        "LSEL": {
+            "command": "sooner reproduce x --tune 2",
+            "date": "2026-11-19",
+            "space": {"optimizer.lr": [0.1, 0.01]},
+            "trials": [
+                {"number": 0, "state": "complete", "values": {"optimizer.lr": 0.1}, "metric": 0.8, "seconds": 60.0},
+                {"number": 1, "state": "complete", "values": {"optimizer.lr": 0.01}, "metric": 0.9, "seconds": 30.0},
+                {"number": 2, "state": "pruned", "values": {"optimizer.lr": 0.1}, "metric": None, "seconds": 3.0},
+            ],
+            "published": {"optimizer.lr": 0.1},
+            "settings_of_trials": {"training": {"iterations": 500, "batch_size": 20}},
+            "seconds": 93.0,
+            "mean": {"2": [4.5, 0.1]},
+        }
+    },
+}
+
+
+def test_the_page_shows_the_course_of_a_training_from_the_record_alone(results):
+    lines = results.result_tables.during_training(MADE)
+    assert "| model | step 10 | step 20 |" in lines
+    assert "| LSEL | 2 (50.00) | 1 (25.00) |" in lines
+    assert "| LSIF | overflow (60.00) |  |" in lines
+    assert results.result_tables.during_training({"models": {"a": {}}}) == []
+
+
+def test_the_page_shows_the_tuning_of_a_model_from_the_record_alone(results):
+    lines = results.result_tables.tuning(MADE)
+    assert lines[0].startswith(
+        "Tuning of LSEL: `sooner reproduce x --tune 2`, 2026-11-19. 3 trials (2 complete, 1 pruned)"
+    )
+    assert lines[2:] == [
+        "| trial | `optimizer.lr` | mean accuracy | minutes |",
+        "| --- | ---: | ---: | ---: |",
+        "| 1 | 0.01 | 0.9000 | 0.5 |",
+        "| 0 | 0.1 | 0.8000 | 1.0 |",
+        "| published choice | 0.1 | 0.8000 |  |",
+        "",
+        "Trained with the best of them, its error on the test set is 4.50 ± 0.10 at 2.",
+        "",
+    ]
+    assert results.result_tables.tuning({}) == []
+
+
+def test_the_course_of_a_training_is_drawn_from_the_record_alone(results, tmp_path, monkeypatch):
+    monkeypatch.setattr(results.result_figures, "FIGURES", tmp_path)
+    results.result_figures.draw_training(MADE)
+    assert (tmp_path / "imbalance_nmnist_h_training.png").stat().st_size > 10_000
+    assert results.result_figures.training_figure(MADE)[0].endswith("(figures/imbalance_nmnist_h_training.png)")
 
 
 @each_record

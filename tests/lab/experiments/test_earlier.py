@@ -7,6 +7,7 @@ import pytest
 
 from sooner.errors import UnreadableFile
 from sooner.lab.experiments.earlier import read_record, with_earlier
+from sooner.train.settings import to_dict
 
 COMMAND, LATER = (
     "sooner reproduce small --profile cpu --seeds 2",
@@ -85,6 +86,50 @@ def test_a_model_that_the_plan_no_longer_has_does_not_stay(small, earlier):
     before = copy.deepcopy(earlier)
     before["models"]["another"] = before["models"]["pooling"]
     assert "another" not in with_earlier(_again(earlier, "pooling"), small.plan, before)["models"]
+
+
+@pytest.fixture
+def tuned(small, earlier):
+    """An earlier record whose first model was tuned."""
+    before = copy.deepcopy(earlier)
+    plan = small.plan
+    each = plan.contender("MSPRT-TANDEM")
+    entry = {"space": each.search.to_dict(), "settings_of_trials": to_dict(plan.tuning_settings(each)), "trials": []}
+    before["tuning"] = {each.name: entry}
+    before["settings"][each.name]["optimizer"]["lr"] = 4e-2
+    for name in (each.name, "NP test"):
+        before["models"][name]["tuned"] = True
+    return before
+
+
+def test_a_tuned_model_that_was_not_run_again_stays_with_its_settings_and_its_tuning(small, earlier, tuned):
+    record = with_earlier(_again(earlier, "pooling"), small.plan, tuned)
+    assert record["tuning"] == tuned["tuning"]
+    assert record["settings"]["MSPRT-TANDEM"]["optimizer"]["lr"] == 4e-2
+    assert {"MSPRT-TANDEM", "NP test"} <= set(record["models"])
+
+
+def test_a_tuning_stays_when_its_model_is_trained_again_as_in_the_plan(small, earlier, tuned):
+    record = with_earlier(_again(earlier, "MSPRT-TANDEM", "NP test"), small.plan, tuned)
+    assert record["tuning"] == tuned["tuning"]
+    assert "tuned" not in record["models"]["MSPRT-TANDEM"]
+    assert record["settings"]["MSPRT-TANDEM"]["optimizer"]["lr"] == 1e-2
+
+
+@pytest.mark.parametrize("key", ["space", "settings_of_trials", "data", "encoder_set"])
+def test_a_tuning_whose_trials_would_be_others_today_does_not_stay_and_nor_do_its_models(small, earlier, tuned, key):
+    entry = tuned["tuning"]["MSPRT-TANDEM"]
+    if key == "space":
+        entry["space"] = {"optimizer.lr": [1.0]}
+    elif key == "settings_of_trials":
+        entry["settings_of_trials"]["training"]["iterations"] += 1
+    elif key == "data":
+        tuned["data"]["train"] = 7
+    else:
+        tuned["encoder_set"] = "nmnist"
+    record = with_earlier(_again(earlier, "pooling"), small.plan, tuned)
+    assert record["tuning"] == {}
+    assert not {"MSPRT-TANDEM", "NP test"} & set(record["models"])
 
 
 def test_a_record_that_is_none_gets_a_sentence(tmp_path):

@@ -1,12 +1,16 @@
 """Plans: what a profile changes, and one sentence for each slip."""
 
+from dataclasses import replace
+
 import pytest
 
 import small_plan
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.lab.experiments import published, stages
-from sooner.lab.experiments.plan import DataPlan, find_plan, folder_of_plans, merged, names, read_plan
-from sooner.train.settings import settings_from_dict
+from sooner.lab.experiments.plan import DataPlan
+from sooner.lab.experiments.plan_file import find_plan, folder_of_plans, merged, names, read_plan
+from sooner.lab.experiments.run import stages_of
+from sooner.train.settings import changed, settings_from_dict
 
 LINES = {
     "title": 'title = "t"',
@@ -109,6 +113,50 @@ def test_each_speaks_of_models_with_settings_of_their_own_and_leaves_the_tables_
     assert merged({"title": "t"}, {}) == {"title": "t"}
 
 
+# --- what several plans share --------------------------------------------------------------------------------------------
+
+
+def _split(tmp_path, shared, own):
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "all.toml").write_text(shared, encoding="utf-8")
+    path = tmp_path / "mine.toml"
+    path.write_text(f'include = "shared/all.toml"\n{own}', encoding="utf-8")
+    return path
+
+
+def test_a_plan_is_laid_over_the_tables_that_it_includes_key_by_key(tmp_path):
+    shared = 'times = [1, 2]\n[data]\nset = "nmnist-h"\ntrain = 5\n[profiles.cpu]\nabout = "Short."\neach.training.iterations = 7'
+    own = 'title = "t"\ntimes = [3]\n[data]\ntrain = 6\n[models.a.model]\norder = 1\n[profiles.cpu]\nmodels.a.training.crop = 2'
+    plan = read_plan(_split(tmp_path, shared, own), "cpu")
+    assert (plan.name, plan.title, plan.times, plan.about) == ("mine", "t", (3,), "Short.")
+    assert plan.data == DataPlan("nmnist-h", train=6)
+    training = plan.contender("a").settings.training
+    assert (training.iterations, training.crop) == (7, 2)
+
+
+def test_a_plan_in_two_files_has_the_stages_of_the_same_plan_in_one(small, tmp_path):
+    start, end = (small_plan.PLAN.index(word) for word in ("[data]", "[models.MSPRT-TANDEM]"))
+    shared, own = small_plan.PLAN[start:end], small_plan.PLAN[:start] + small_plan.PLAN[end:]
+    plan = read_plan(_split(tmp_path, shared, own))
+    assert replace(plan, name="small") == small.plan
+    found = stages_of(plan, replace(small.work, seeds=2))
+    assert [stage.digest for stage in found.in_order] == [stage.digest for stage in small.stages.in_order]
+
+
+@pytest.mark.parametrize(
+    ("included", "sentence"),
+    [
+        ("3", "`include` must be the path of a TOML file, got 3."),
+        ('"none.toml"', "`none.toml` must be a file that can be read, got No such file"),
+        ('"mine.toml"', "`key in the plan` must be one of "),
+    ],
+)
+def test_an_include_that_is_no_file_or_includes_another_is_told(tmp_path, included, sentence):
+    with pytest.raises(InvalidArgument) as caught:
+        _plan(tmp_path, more=f"include = {included}")
+    assert str(caught.value).startswith(sentence)
+
+
 # --- slips --------------------------------------------------------------------------------------------------------------
 
 SLIPS = {
@@ -137,6 +185,21 @@ SLIPS = {
         {"more": "encoder.model.widht = 3"},
         "`key in [model]` must be one of ",
         "got 'widht'. Did you mean 'width'?",
+    ),
+    "an unknown key of the trials of tuning": (
+        {"more": "tuning = { iteration = 5 }"},
+        "`key in [training]` must be one of ",
+        "Did you mean 'iterations'?",
+    ),
+    "trials of tuning that are no table": (
+        {"more": "tuning = 5"},
+        "`tuning` must be a table, got 5.",
+        "Write [tuning] on a line of its own, its keys below.",
+    ),
+    "trials of no steps": (
+        {"more": "tuning = { iterations = 0 }"},
+        "`training.iterations` must be at least 1, got 0",
+        "It is the number of steps in all.",
     ),
     "a history of nobody": ({"more": 'history = ["b"]'}, "`history` must be one of 'a', got 'b'.", "No close match."),
     "a history of one who trains nothing": (
@@ -332,6 +395,15 @@ def test_keys_that_only_a_model_of_the_comparison_has_are_refused_for_the_encode
 def test_an_encoder_may_have_masks_and_a_validation_of_its_own(tmp_path):
     encoder = _plan(tmp_path, more='encoder = { masks = "fixed", validation = 7, model.name = "frames" }').encoder
     assert (encoder.name, encoder.reads, encoder.masks, encoder.validation) == ("encoder", "frames", "fixed", 7)
+
+
+def test_trials_of_tuning_may_be_shorter_and_a_profile_says_how_short(tmp_path):
+    plan = _plan(tmp_path, "cpu", profiles="[profiles.cpu]\ntuning = { iterations = 30, validate_every = 10 }")
+    own, short = plan.contender("a").settings, plan.tuning_settings(plan.contender("a"))
+    assert short == changed(own, {"training.iterations": 30, "training.validate_every": 10})
+    assert own.training.iterations == 1000
+    plain = _plan(tmp_path)
+    assert plain.tuning_settings(plain.contender("a")) == plain.contender("a").settings
 
 
 @pytest.mark.parametrize(("asked", "expected"), [("true", ("a", "c")), ("false", ()), ('["c"]', ("c",)), ("[]", ())])

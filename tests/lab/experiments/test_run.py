@@ -18,6 +18,7 @@ import small_plan
 from sooner import storage
 from sooner.errors import InvalidArgument
 from sooner.lab.experiments import Work, result_of, run
+from sooner.lab.experiments.pages import write_pages
 from sooner.lab.experiments.plan import DataPlan
 from sooner.lab.experiments.run import SilentObserver, StageMaker, stages_of
 from sooner.lab.experiments.sets import SPLITS, Sets
@@ -550,6 +551,50 @@ def test_the_record_tells_the_settings_that_were_used(small, tuned):
     told = result_of(small.plan, found, work.folder).to_dict("", "")["settings"]["MSPRT-TANDEM"]
     assert best["optimizer"] != to_dict(small.plan.contender("MSPRT-TANDEM").settings)["optimizer"]
     assert (told["model"], told["optimizer"]) == (best["model"], best["optimizer"])
+
+
+def test_the_record_has_the_trials_the_choice_and_the_space(small, tuned):
+    work, found, _ = tuned
+    record = result_of(small.plan, found, work.folder).to_dict("a command", "a date")
+    assert [name for name, model in record["models"].items() if model.get("tuned")] == ["MSPRT-TANDEM", "NP test"]
+    entry = record["tuning"]["MSPRT-TANDEM"]
+    left = json.loads((_tuning(found).folder(work.folder) / "record.json").read_text())
+    assert entry["trials"] == left["trials"]
+    assert {key for trial in entry["trials"] for key in trial} == {"number", "state", "values", "metric", "seconds"}
+    assert all(trial["seconds"] > 0 for trial in entry["trials"])
+    best = max((trial for trial in entry["trials"] if trial["metric"]), key=lambda trial: trial["metric"])
+    assert (entry["chosen"], entry["metric"]) == (best["values"], best["metric"])
+    assert entry["space"] == {"optimizer.lr": [1.5e-2, 2e-2, 3e-2, 4e-2], "model.order": [0, 1, 2, 3]}
+    assert entry["published"] == {"optimizer.lr": 1e-2, "model.order": 3}
+    assert entry["settings_of_trials"] == to_dict(small.plan.contender("MSPRT-TANDEM").settings)
+    assert (entry["command"], entry["mean"]) == ("a command", record["models"]["MSPRT-TANDEM"]["mean"])
+    assert small.result.to_dict("", "")["tuning"] == {}
+
+
+def test_the_page_lays_the_published_choice_beside_the_best_trials(small, tuned, tmp_path):
+    work, found, _ = tuned
+    result = result_of(small.plan, found, work.folder)
+    table = write_pages(tmp_path, result, found, work.folder, None).tables[-1]
+    assert table.title == "Tuning of MSPRT-TANDEM"
+    assert table.columns == ("trial", "optimizer.lr", "model.order", "mean accuracy", "minutes")
+    assert table.rows[-1] == ("published choice", "0.01", "3", "not tried", "")
+    assert float(table.rows[0][3]) == round(result.tuned["MSPRT-TANDEM"]["metric"], 4)
+    assert table.note.startswith("2 trials (")
+    assert "of at most 30 steps of 25 series" in table.note
+
+
+def test_trials_may_be_shorter_than_the_training_with_the_chosen_settings(small, tmp_path):
+    for stage in small.stages.in_order[:4]:
+        shutil.copytree(stage.folder(small.work.folder), stage.folder(tmp_path))
+    plan = replace(small.plan, tuning=(("iterations", 8), ("validate_every", 4)))
+    work = Work(tmp_path, seeds=1, trials=1, only=("MSPRT-TANDEM",))
+    found = run(plan, work)
+    assert _tuning(found).digest != _tuning(stages_of(small.plan, work)).digest
+    outcome = _tuning(found).outcome(tmp_path)
+    assert outcome["settings_of_trials"]["training"]["iterations"] == 8
+    assert outcome["settings"]["training"]["iterations"] == 30
+    trained = found.trials[0].training.outcome(tmp_path)
+    assert [validation["step"] for validation in trained["history"]] == [10, 20, 30]
 
 
 def test_tuning_that_is_interrupted_in_every_trial_tries_the_same_points(small, tuned, tmp_path, monkeypatch):

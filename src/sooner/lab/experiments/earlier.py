@@ -8,7 +8,7 @@ from typing import Any
 
 from sooner.errors import InvalidArgument, UnreadableFile
 from sooner.lab.experiments.plan import Contender, Plan
-from sooner.train.settings import Settings, cache_key, changed, to_dict
+from sooner.train.settings import Settings, cache_key, changed
 from sooner.train.upgrade import recorded_settings
 
 
@@ -28,10 +28,12 @@ def read_record(path: Path) -> dict[str, Any] | None:
 def with_earlier(record: dict[str, Any], plan: Plan, earlier: dict[str, Any] | None) -> dict[str, Any]:
     """The record of a run, with the models of an earlier record whose data and settings are those of the plan.
 
-    For models that read features, the settings and the data set of the encoder must be the same too.
+    For models that read features, the settings and the data set of the encoder must be the same too. The trials of tuning
+    stay in the record when a model is trained again with the settings of the plan.
     """
     if earlier is None:
         return record
+    record = {**record, "tuning": {**_kept_tuning(record, plan, earlier), **record["tuning"]}}
     kept = {each.name: each for each in plan.contenders if _stays(each, record, plan, earlier)}
     if not kept:
         return record
@@ -39,7 +41,7 @@ def with_earlier(record: dict[str, Any], plan: Plan, earlier: dict[str, Any] | N
     entries = {name: {**origin, **earlier["models"][name]} for name in kept}
     models = {**record["models"], **entries}
     rows = {name: {time: mean[0] for time, mean in entry["mean"].items()} for name, entry in entries.items()}
-    settings = {name: to_dict(each.settings) for name, each in kept.items() if not each.scores_of}
+    settings = {name: earlier["settings"][name] for name, each in kept.items() if not each.scores_of}
     merged = {
         **record,
         "models": {each.name: models[each.name] for each in plan.contenders if each.name in models},
@@ -52,15 +54,33 @@ def with_earlier(record: dict[str, Any], plan: Plan, earlier: dict[str, Any] | N
     return merged
 
 
+def _kept_tuning(record: Mapping[str, Any], plan: Plan, earlier: Mapping[str, Any]) -> dict[str, Any]:
+    """Earlier tunings of models that were not tuned again, whose trials would be the same today."""
+    known = earlier.get("tuning", {})
+    tuned = [each for each in plan.contenders if each.name in known and each.name not in record["tuning"]]
+    return {
+        each.name: known[each.name]
+        for each in tuned
+        if each.search is not None
+        and each.search.to_dict() == known[each.name]["space"]
+        and _same(plan.tuning_settings(each), known[each.name]["settings_of_trials"])
+        and _same_inputs(each, plan, earlier)
+    }
+
+
 def _stays(contender: Contender, record: dict[str, Any], plan: Plan, earlier: dict[str, Any]) -> bool:
     if contender.name in record["models"] or contender.name not in earlier["models"]:
         return False
+    name = contender.trained_as
+    # The settings of a tuned model follow from its tuning.
+    if earlier["models"][contender.name].get("tuned"):
+        return name in record["tuning"] and _same_inputs(contender, plan, earlier)
+    return _same(contender.settings, earlier["settings"].get(name)) and _same_inputs(contender, plan, earlier)
+
+
+def _same_inputs(contender: Contender, plan: Plan, earlier: Mapping[str, Any]) -> bool:
     data = {key: value for key, value in asdict(plan.data).items() if key in earlier.get("data", {})}
-    if earlier.get("data") != data:
-        return False
-    if not _same(contender.settings, earlier["settings"].get(contender.scores_of or contender.name)):
-        return False
-    return contender.reads == "frames" or _same_encoder(plan, earlier)
+    return earlier.get("data") == data and (contender.reads == "frames" or _same_encoder(plan, earlier))
 
 
 def _same_encoder(plan: Plan, earlier: Mapping[str, Any]) -> bool:

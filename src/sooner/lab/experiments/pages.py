@@ -12,6 +12,7 @@ from sooner.lab.experiments.plan import Plan
 from sooner.lab.experiments.result import Result, curve_of
 from sooner.lab.experiments.run import Stages
 from sooner.lab.experiments.significance import Significance
+from sooner.lab.experiments.tuned import table_of
 from sooner.lab.statistics import p_values
 from sooner.report.comparison.contents import Comparison, Highlight, Line, Table, Trajectories
 from sooner.report.comparison.page import write_comparison
@@ -34,7 +35,7 @@ def write_pages(folder: Path, result: Result, stages: Stages, work: Path, signif
         raise InvalidArgument("result", "of at least 1 trial", "none", "Run a model of the plan first.")
     plan = result.plan
     tests = () if significance is None else (_p_table(significance),)
-    tables = (_error_table(result), *_sampled_tables(result), *tests, *_history_tables(result))
+    tables = (_error_table(result), *_sampled_tables(result), *tests, *_history_tables(result), *_tuning_tables(result))
     about = {"plan": plan.name, "profile": plan.profile, "data": plan.data.set}
     if result.encoder_minutes is not None:
         about["minutes, encoder"] = f"{result.encoder_minutes:g}"
@@ -131,6 +132,10 @@ def _history_tables(result: Result) -> tuple[Table, ...]:
     columns = ("model", "step", "validation loss", "balanced error at the last observation, percent")
     note = "On the validation set, mean over seeds ± standard error."
     return (Table("During training", columns, tuple(rows), note),) if rows else ()
+
+
+def _tuning_tables(result: Result) -> tuple[Table, ...]:
+    return tuple(Table(f"Tuning of {name}", *table_of(entry)) for name, entry in result.tuned.items())
 
 
 def _spread(times: tuple[float, ...]) -> tuple[float, ...]:

@@ -1,30 +1,8 @@
-"""Plans: one TOML file for each published table or figure, read for one of its profiles.
+"""Plans: the models of a comparison, its data, and the times and tables of its report (`plan_file` reads them from TOML)."""
 
-    title = "Speed against accuracy on NMNIST-H"
-    times = [2, 5, 10, 20]
-
-    [data]
-    set = "nmnist-h"
-
-    [encoder.model]             # a model of single frames, whose features the others read; optional
-    name = "frames"             # `[encoder] set = "nmnist-h"` trains it on another set than that of the plan
-    encoder = "resnet110"
-
-    [models.MSPRT-TANDEM.model] # the tables of `sooner.train.settings`, for each model that is compared
-    order = 15
-
-    [profiles.cpu]              # changes of the tables above; `each` applies to all models
-    about = "A small encoder, and 1,000 steps for each model."
-    each.training.iterations = 1000
-
-The tables outside of the profiles are the published settings, so the profile `paper` changes nothing.
-"""
-
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from os import PathLike
-from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
 
 from sooner.data.sets.nmnist import FRAMES
 from sooner.data.sets.video.frames import VIEWS
@@ -34,15 +12,10 @@ from sooner.fields import check_choice, check_whole
 from sooner.inputs import as_number
 from sooner.lab.experiments.published import published
 from sooner.lab.tuning.space import SearchSpace
-from sooner.train.settings import Settings, read_tables, settings_from_dict
+from sooner.train.settings import Settings, changed
 
-Tables: TypeAlias = dict[str, Any]
 Share: TypeAlias = int | Literal["all"]
 
-Record = TypeVar("Record")
-
-_SETTINGS = ("model", "loss", "optimizer", "training", "search")
-_REQUIRED = ("set", "title", "times")
 _SHARE = 'It counts series; or write "all".'
 
 
@@ -117,6 +90,11 @@ class Contender:
             remedy = 'Only model.name = "earliest" has a halting probability.'
             raise InvalidArgument(f"{table}.rule", "'msprt' or 'fixed_time' here", "'halting'", remedy)
 
+    @property
+    def trained_as(self) -> str:
+        """The name of the model whose training it uses: its own, or that of `scores_of`."""
+        return self.scores_of or self.name
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -142,6 +120,8 @@ class Plan:
         seeds: default number of trials of each model.
         trajectories: number of series that are drawn with their log-likelihood ratios.
         history: the models whose loss and error during training are reported; in a file `true` stands for all of them.
+        tuning: keys of [training] that the trials of tuning have instead of those of the model, for example fewer iterations.
+            The training with the chosen settings has the model's own.
     """
 
     name: str
@@ -160,12 +140,15 @@ class Plan:
     seeds: int = 3
     trajectories: int = 0
     history: tuple[str, ...] = ()
+    tuning: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.contenders:
             raise InvalidArgument("models", "at least 1", "none", "Name one: [models.MSPRT-TANDEM.model].")
         self._check_contenders()
         self._check_encoder_set()
+        for contender in self.contenders:
+            self.tuning_settings(contender)
         trained = [contender.name for contender in self.contenders if not contender.scores_of]
         for name in self.history:
             if name not in trained:
@@ -211,6 +194,10 @@ class Plan:
         """The data that the encoder is trained on."""
         return replace(self.data, set=self.encoder_set) if self.encoder_set else self.data
 
+    def tuning_settings(self, contender: Contender) -> Settings:
+        """The settings that all trials of tuning share, for one of the models."""
+        return for_trials(contender.settings, self.tuning)
+
     def contender(self, name: str) -> Contender:
         """The model of that name."""
         by_name = {contender.name: contender for contender in self.contenders}
@@ -219,139 +206,6 @@ class Plan:
         return by_name[name]
 
 
-def folder_of_plans() -> Path:
-    """The folder with the plans of this package: beside the source, or inside the installed package."""
-    inside = Path(__file__).parents[2] / "experiments"
-    return inside if inside.is_dir() else Path(__file__).parents[4] / "experiments"
-
-
-def names() -> list[str]:
-    """The names of the plans that come with the package."""
-    return sorted(path.stem for path in folder_of_plans().glob("*.toml"))
-
-
-def find_plan(name: str) -> Path:
-    """The file of a plan: `name` itself if it ends in .toml, else the plan of that name that comes with the package."""
-    if name.endswith(".toml"):
-        return Path(name)
-    if name not in names():
-        raise UnknownName("name", name, names())
-    return folder_of_plans() / f"{name}.toml"
-
-
-def read_plan(path: str | PathLike[str], profile: str = "cpu") -> Plan:
-    """The plan of a file, for one of its profiles."""
-    tables = read_tables(path)
-    profiles = _take_table(tables, "profiles")
-    choices = sorted({*profiles, "paper"})
-    if profile not in choices:
-        raise UnknownName("profile", profile, choices)
-    return plan_from_tables(Path(path).stem, profile, merged(tables, _take_table(profiles, profile)))
-
-
-def merged(tables: Tables, changes: Mapping[str, Any]) -> Tables:
-    """The tables with the changes of a profile; `each` applies to every model with settings of its own.
-
-    >>> merged({"models": {"a": {"lr": 1}, "b": {"lr": 2}}}, {"each": {"lr": 3}, "models": {"b": {"lr": 4}}})
-    {'models': {'a': {'lr': 3}, 'b': {'lr': 4}}}
-    """
-    changes = dict(changes)
-    for_all = changes.pop("each", {})
-    models = tables.get("models", {})
-    if isinstance(models, Mapping) and models:
-        own = [name for name, table in models.items() if isinstance(table, Mapping) and "scores_of" not in table]
-        tables = {**tables, "models": {**models, **{name: _updated(models[name], for_all) for name in own}}}
-    updated: Tables = _updated(tables, changes)
-    return updated
-
-
-def plan_from_tables(name: str, profile: str, tables: Tables) -> Plan:
-    """The plan of tables to which a profile has been applied."""
-    tables = dict(tables)
-    _refuse_unknown("the plan", tables, [*_keys(Plan, "name", "profile", "contenders", "encoder_set"), "models"])
-    data = _record(DataPlan, "data", _take_table(tables, "data"))
-    encoder_table = _take_table(tables, "encoder") if "encoder" in tables else None
-    encoder_set = "" if encoder_table is None else encoder_table.pop("set", "")
-    encoder = None if encoder_table is None else _encoder(encoder_table)
-    models = _take_table(tables, "models")
-    contenders = tuple(_contender(model, models[model], models) for model in models)
-    phases = tuple(_take_table(tables, "phases").items())
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in tables.items()}
-    values["history"] = _history(tables.get("history", False), contenders)
-    values |= {"name": name, "profile": profile, "data": data, "encoder": encoder, "encoder_set": encoder_set}
-    return _record(Plan, "the plan", {**values, "contenders": contenders, "phases": phases})
-
-
-def _history(asked: Any, contenders: Sequence[Contender]) -> tuple[str, ...]:
-    if isinstance(asked, bool):
-        return tuple(each.name for each in contenders if asked and not each.scores_of)
-    if not isinstance(asked, list):
-        raise InvalidArgument("history", "true, or a list of models", repr(asked), 'For example history = ["LSEL"].')
-    return tuple(asked)
-
-
-def _encoder(table: Tables) -> Contender:
-    # It is not compared: a rule, scores of another model or a search would have no effect.
-    _refuse_unknown("encoder", table, ["set", "masks", "validation", *(key for key in _SETTINGS if key != "search")])
-    encoder = _contender("encoder", {"reads": "frames", "masks": "redrawn", **table}, {})
-    name = encoder.settings.model.name
-    if name != "frames":
-        raise InvalidArgument("encoder.model.name", "'frames'", repr(name), "Others have no features of single frames.")
-    return encoder
-
-
-def _contender(name: str, table: Any, models: Tables) -> Contender:
-    if not isinstance(table, Mapping):
-        raise InvalidArgument(f"models.{name}", "a table", repr(table), f"Write [models.{name}.model].")
-    own = {key: value for key, value in table.items() if key not in _SETTINGS}
-    _refuse_unknown(f"models.{name}", own, _keys(Contender, "name", "settings"))
-    source = table
-    if "scores_of" in own:
-        if not isinstance(own["scores_of"], str):
-            raise InvalidArgument(
-                f"models.{name}.scores_of", "the name of a model", repr(own["scores_of"]), "Name one."
-            )
-        for key in _SETTINGS:
-            if key in table:
-                remedy = f"It shares the training of {own['scores_of']!r}: leave it out, or leave `scores_of` out."
-                raise InvalidArgument(f"models.{name}.{key}", "that of another model", "one of its own", remedy)
-        source = models.get(own["scores_of"], {})
-        own = {key: source[key] for key in ("reads", "masks") if key in source} | own
-    settings = settings_from_dict({key: source[key] for key in _SETTINGS if key in source and key != "search"})
-    search = None
-    if "search" in table:
-        search = SearchSpace.from_dict(_take_table(dict(table), "search"))
-        search.check(settings)
-    return _record(Contender, f"models.{name}", {**own, "name": name, "settings": settings, "search": search})
-
-
-def _record(record_type: type[Record], table: str, values: Mapping[str, Any]) -> Record:
-    known = _keys(record_type)
-    _refuse_unknown(table, values, known)
-    for key in _REQUIRED:
-        if key in known and key not in values:
-            raise InvalidArgument(f"{table}.{key}", "given", "nothing", "Every plan has one.")
-    return record_type(**values)
-
-
-def _keys(record_type: type[Any], *without: str) -> list[str]:
-    return [key.name for key in fields(record_type) if key.name not in without]
-
-
-def _refuse_unknown(table: str, values: Mapping[str, Any], known: Sequence[str]) -> None:
-    for key in values:
-        if key not in known:
-            raise UnknownName(f"key in {table}", str(key), known)
-
-
-def _take_table(tables: Tables, name: str) -> Tables:
-    table = tables.pop(name, {})
-    if not isinstance(table, Mapping):
-        raise InvalidArgument(name, "a table", repr(table), f"Write [{name}] on a line of its own, its keys below.")
-    return dict(table)
-
-
-def _updated(table: Any, changes: Any) -> Any:
-    if not (isinstance(table, Mapping) and isinstance(changes, Mapping)):
-        return changes
-    return {**table, **{key: _updated(table.get(key), value) for key, value in changes.items()}}
+def for_trials(settings: Settings, tuning: Iterable[tuple[str, Any]]) -> Settings:
+    """The settings with the keys of [training] that a plan has for the trials of tuning."""
+    return changed(settings, {f"training.{key}": value for key, value in tuning})

@@ -1,14 +1,16 @@
-"""The published numbers: errors, and p-values of the differences between models.
+"""The published numbers: errors, p-values of the differences between models, and how much each model was tuned.
 
-Errors are in percent, at mean hitting times, with standard errors and numbers of trials.
+Errors are in percent, at mean hitting times, with standard errors and numbers of trials (trainings that differ in their seeds).
 
 Miyagawa and Ebihara, "The Power of Log-Sum-Exp: Sequential Density Ratio Matrix Estimation for Speed-Accuracy Optimization",
 ICML 2021.
 """
 
 import csv
+import tomllib
+from collections.abc import Mapping
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sooner.errors import UnknownName
 from sooner.lab.statistics import AnovaCell
@@ -39,6 +41,20 @@ class PublishedP(NamedTuple):
     stars: str
 
 
+class PublishedSearch(NamedTuple):
+    """How much a model was tuned and trained.
+
+    Args:
+        tuning_trials: number of trainings that looked for the best settings.
+        trials: number of trainings with the best settings, or None where the paper gives none.
+        grid: the searched values by setting, for an encoder; empty for a model, whose grid is its [search] in the plan.
+    """
+
+    tuning_trials: int
+    trials: int | None
+    grid: Mapping[str, tuple[Any, ...]]
+
+
 def published(name: str) -> dict[str, tuple[PublishedRow, ...]]:
     """The rows of each model in the table of that name, by ascending mean time.
 
@@ -67,6 +83,30 @@ def published_p_values(name: str) -> tuple[PublishedP, ...]:
         row, column = (AnovaCell(entry[f"{axis}_model"], entry[f"{axis}_phase"] or None) for axis in ("row", "column"))
         entries.append(PublishedP(row, column, float(entry["p"]), entry["stars"]))
     return tuple(entries)
+
+
+def published_searches(name: str) -> dict[str, PublishedSearch]:
+    """How much each model of an experiment was tuned and trained; "encoder" is its encoder, where the experiment tuned one.
+
+    An experiment has the name of its error table; those on videos have no such table.
+
+    >>> found = published_searches("sat_nmnist_h")
+    >>> found["EARLIEST 1e2"]
+    PublishedSearch(tuning_trials=500, trials=45, grid={})
+    >>> found["encoder"].tuning_trials, found["encoder"].grid["optimizer.weight_decay"]
+    (96, (0.001, 0.0001, 1e-05))
+    """
+    searches = tomllib.loads(_TABLES.joinpath("searches.toml").read_text(encoding="utf-8"))
+    if name not in searches:
+        raise UnknownName("published_searches", name, searches)
+    grid = {key: tuple(values) for key, values in searches[name].get("encoder_grid", {}).items()}
+    rows = published(name) if name in _tables() else {}
+    return {
+        model: PublishedSearch(
+            count, rows[model][0].trials if model in rows else None, grid if model == "encoder" else {}
+        )
+        for model, count in searches[name]["tuning_trials"].items()
+    }
 
 
 def _tables() -> list[str]:

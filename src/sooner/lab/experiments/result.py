@@ -21,6 +21,7 @@ from sooner.lab.experiments.history import HistoryPoint, mean_history, to_record
 from sooner.lab.experiments.plan import Contender, Plan
 from sooner.lab.experiments.published import PublishedRow, published
 from sooner.lab.experiments.run import Stages, Trial
+from sooner.lab.experiments.tuned import entry_of
 from sooner.models.earliest import draw_halts
 from sooner.train.settings import to_dict
 from sooner.types import FloatArray, IntArray, SATCurve
@@ -89,6 +90,7 @@ class Result:
         encoder_minutes: training time of the encoder, if there is one.
         left_out: the seeds of each model that are not finished.
         frame_accuracy: accuracy of the encoder's own classifier on single frames, by split.
+        tuned: how the settings of models were found that were tuned (`sooner.lab.experiments.tuned`).
     """
 
     plan: Plan
@@ -96,6 +98,7 @@ class Result:
     encoder_minutes: float | None
     left_out: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     frame_accuracy: Mapping[str, float] = field(default_factory=dict)
+    tuned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def published(self) -> Mapping[str, tuple[PublishedRow, ...]]:
@@ -143,6 +146,7 @@ class Result:
             name: {
                 "command": command,
                 "date": date,
+                **({"tuned": True} if plan.contender(name).trained_as in self.tuned else {}),
                 "mean": self._means(name),
                 **self._sampled_means(name),
                 **({"history": to_record(points)} if (points := self.history(name)) else {}),
@@ -165,6 +169,10 @@ class Result:
             "rows": {name: {time: mean[0] for time, mean in model["mean"].items()} for name, model in models.items()},
             "published": {
                 name: {f"{row.mean_time:g}": row.error for row in rows} for name, rows in self.published.items()
+            },
+            "tuning": {
+                name: {"command": command, "date": date, **entry, "mean": models[name]["mean"]}
+                for name, entry in self.tuned.items()
             },
             "encoder_minutes": self.encoder_minutes,
             "data": asdict(plan.data),
@@ -210,6 +218,11 @@ def result_of(plan: Plan, stages: Stages, work: Path) -> Result:
             outcomes.setdefault(trial.contender.name, []).append(_seed_result(trial, times, work))
         else:
             left_out.setdefault(trial.contender.name, []).append(trial.seed)
+    tuned = {
+        trial.contender.name: entry_of(trial.tuning.outcome(work), trial.contender)
+        for trial in stages.trials
+        if trial.tuning is not None and trial.contender.name == trial.contender.trained_as in outcomes
+    }
     encoder = None if stages.encoder is None else stages.encoder.outcome(work)
     accuracy = {
         split: round(done["frame_accuracy"], 4)
@@ -222,6 +235,7 @@ def result_of(plan: Plan, stages: Stages, work: Path) -> Result:
         None if encoder is None else round(encoder["training_seconds"] / 60, 2),
         {name: tuple(seeds) for name, seeds in left_out.items()},
         accuracy,
+        tuned,
     )
 
 

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from sooner.errors import InvalidArgument
-from sooner.lab.experiments.plan import Contender, Plan
+from sooner.lab.experiments.plan import Contender, Plan, for_trials
 from sooner.lab.experiments.sets import SPLITS, Sets, Split, Videos
 from sooner.lab.experiments.stages import Stage, taken
+from sooner.lab.experiments.tuned import outcome_of
 from sooner.lab.tuning import tune
 from sooner.models import Model, build_model, encode_to_file, features_from_file
 from sooner.models.image.frames import FrameClassifier
@@ -71,12 +72,13 @@ class Work:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A contender with one seed: the stages of its training and of its scores on the test set."""
+    """A contender with one seed: the stages of its training and of its scores on the test set, and of its tuning, if any."""
 
     contender: Contender
     seed: int
     training: Stage
     scores: Stage
+    tuning: Stage | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +102,7 @@ def run(plan: Plan, work: Work) -> Stages:
 
 def stages_of(plan: Plan, work: Work) -> Stages:
     """The stages of a plan; this runs none of them."""
-    maker = StageMaker(Sets(plan.data, work.videos, work.folder / "clips"), work)
+    maker = StageMaker(Sets(plan.data, work.videos, work.folder / "clips"), work, tuning=plan.tuning)
     encoder = None
     if plan.encoder is not None:
         # Where a model of this plan, or the encoder of another, has the same settings and data, its training is the same stage.
@@ -112,7 +114,7 @@ def stages_of(plan: Plan, work: Work) -> Stages:
         (each.name, seed): maker.trial(each, seed) for seed in seeds for each in plan.contenders if not each.scores_of
     }
     trials = tuple(
-        replace(trained[contender.scores_of or contender.name, seed], contender=contender)
+        replace(trained[contender.trained_as, seed], contender=contender)
         for seed in seeds
         for contender in plan.contenders
     )
@@ -174,11 +176,19 @@ def _without_seed(stage: Stage) -> str:
 
 @dataclass(frozen=True)
 class StageMaker:
-    """Makes the stages of a plan; `features` are the stages of the encoder's features, if there is an encoder."""
+    """Makes the stages of a plan.
+
+    Args:
+        sets: the data of the plan.
+        work: where and how it is run.
+        features: the stages of the encoder's features, if there is an encoder.
+        tuning: keys of [training] for the trials of tuning.
+    """
 
     sets: Sets
     work: Work
     features: dict[Split, Stage] = field(default_factory=dict)
+    tuning: tuple[tuple[str, Any], ...] = ()
 
     def encoding(self, encoder: Contender, training: Stage, split: Split) -> Stage:
         """The features of a split in a file, and the accuracy of the encoder's own classifier on its single frames."""
@@ -197,7 +207,7 @@ class StageMaker:
         """The training of a contender, tuned before if it has a search space, and its scores."""
         tuning = self._tuning(contender) if self.work.trials and contender.search else None
         training = self.training(contender, seed, tuning)
-        return Trial(contender, seed, training, self._scores(contender, seed, training))
+        return Trial(contender, seed, training, self._scores(contender, seed, training), tuning)
 
     def training(self, contender: Contender, seed: int, tuning: Stage | None = None) -> Stage:
         """The training of a contender with one seed."""
@@ -226,7 +236,7 @@ class StageMaker:
         return untrained(settings.model, source, self.sets.classes, seed=settings.training.seed)
 
     def _tuning(self, contender: Contender) -> Stage:
-        search = contender.search
+        search, settings = contender.search, for_trials(contender.settings, self.tuning)
         assert search is not None
 
         def act(folder: Path) -> Mapping[str, Any]:
@@ -235,17 +245,17 @@ class StageMaker:
                 lambda settings: self.untrained(settings, training),
                 training,
                 validation,
-                contender.settings,
+                settings,
                 search,
                 trials=self.work.trials,
                 storage=f"sqlite:///{(folder / 'study.db').resolve()}",
                 folder=folder,
                 verbose=self.work.verbose,
             )
-            return {"settings": to_dict(record.settings), "metric": record.metric}
+            return outcome_of(record, contender.settings, settings, search)
 
         space = {key: repr(axis) for key, axis in search.axes.items()}
-        ingredients = {"settings": cache_key(contender.settings), "space": space, "trials": self.work.trials}
+        ingredients = {"settings": cache_key(settings), "space": space, "trials": self.work.trials}
         inputs = {**ingredients, **self._inputs(contender)}
         return Stage("tuning", f"tuning {contender.name}", inputs, self._needs(contender), act)
 

@@ -78,6 +78,14 @@ class SearchSpace:
         """Sample a value for each key."""
         return {key: axis.draw(trial, key) for key, axis in self.axes.items()}
 
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: the list of values or the range of each dotted key.
+
+        >>> SearchSpace.from_dict({"optimizer.lr": [0.1, 0.01], "model.order": {"low": 0, "high": 9}}).to_dict()
+        {'optimizer.lr': [0.1, 0.01], 'model.order': {'low': 0, 'high': 9, 'log': False}}
+        """
+        return {key: list(axis.values) if isinstance(axis, Grid) else vars(axis) for key, axis in self.axes.items()}
+
     def check(self, settings: Settings) -> None:
         """Refuse invalid keys and values before the first trial."""
         for key, axis in self.axes.items():

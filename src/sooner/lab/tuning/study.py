@@ -47,15 +47,21 @@ _INDEX = "place"  # the name in existing databases
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """One trial: its settings, its metric, and its final state.
+    """One trial: its settings, its metric, its final state, and its duration.
 
     `state` is "complete", "pruned", "diverged" (the loss was not finite), "failed" or, in another process, "running".
+    `seconds` is None for a trial that did not end.
     """
 
     number: int
     state: str
     values: Mapping[str, Any] = field(hash=False)
     metric: float | None
+    seconds: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**vars(self), "values": dict(self.values)}
 
 
 @dataclass(frozen=True)
@@ -70,9 +76,15 @@ class TuningRecord:
     seconds: float
     versions: Mapping[str, str] = field(hash=False)
 
+    @property
+    def best(self) -> TrialRecord:
+        """The first trial with the best metric."""
+        finished = [trial for trial in self.trials if trial.metric is not None]
+        return max(finished, key=lambda trial: (trial.metric or 0.0, -trial.number))
+
     def to_json(self) -> str:
         """The record as JSON."""
-        trials = [{**vars(trial), "values": dict(trial.values)} for trial in self.trials]
+        trials = [trial.to_dict() for trial in self.trials]
         about = {"study": self.study, "seed": self.seed, "versions": dict(self.versions), "seconds": self.seconds}
         result = {"metric": self.metric, "settings": to_dict(self.settings), "trials": trials}
         return json.dumps({**about, **result}, indent=2)
@@ -344,7 +356,8 @@ def _record(study: optuna.Study, settings: Settings, seed: int, seconds: float) 
 def _trial(trial: FrozenTrial) -> TrialRecord:
     names = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.RUNNING: "running"}
     state = "diverged" if "diverged" in trial.user_attrs else names.get(trial.state, "failed")
-    return TrialRecord(trial.number, state, trial.params, trial.value if state == "complete" else None)
+    seconds = None if trial.duration is None else round(trial.duration.total_seconds(), 1)
+    return TrialRecord(trial.number, state, trial.params, trial.value if state == "complete" else None, seconds)
 
 
 @contextmanager
