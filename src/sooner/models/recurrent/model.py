@@ -17,6 +17,7 @@ from sooner.inputs import as_whole, running_windows
 from sooner.models.base import LiveStep, Model, of_each_observation
 from sooner.models.recurrent.activations import Activation, activation_named
 from sooner.models.recurrent.fused.build import fused_for
+from sooner.models.recurrent.fused.windows import fused_windows
 from sooner.models.recurrent.kernel import Workspace, lstm_update, lstm_windows
 from sooner.models.recurrent.readout import Readout
 from sooner.scores import m_tandem_step
@@ -75,7 +76,8 @@ class LSTM(RecurrentCell):
         fused = fused_for(encoded, self.activation)
         if fused is not None:
             projected = nn.functional.linear(encoded, self.input, self.bias.flatten())
-            return fused.windows(
+            return fused_windows(
+                fused,
                 projected,
                 self.recurrent.T,
                 self.diagonal,

@@ -1,6 +1,6 @@
-"""Compilation of windows.c, once for each machine, and its trial in a child process.
+"""Compilation of the C files, once for each machine, and its trial in a child process.
 
-The first training step on a machine compiles the file with the system's C compiler for its CPU, into the user's cache folder, and
+The first training step on a machine compiles them with the system's C compiler for its CPU, into the user's cache folder, and
 compares it with PyTorch's operations in a child process: a compiler may be broken, and a virtual machine may report instructions
 that kill the process. If compiler or trial fail, the next flags are tried; if all fail, PyTorch's operations are used. Everything
 else (no compiler, no cache folder, another type or device, an exported graph) uses them too, without a warning.
@@ -26,15 +26,31 @@ from torch import Tensor, nn
 
 from sooner.bfloat16.probe import FAULTS, cpu_identity
 from sooner.models.recurrent.activations import Activation
+from sooner.models.recurrent.fused.library import CODES, Library
 from sooner.models.recurrent.fused.trial import DISAGREES
-from sooner.models.recurrent.fused.windows import CODES, Library
 from sooner.storage import cache_folder, locked, whole_file, write_whole
 
-_SOURCE, _TRIAL = Path(__file__).with_name("windows.c"), Path(__file__).with_name("trial.py")
+_FOLDER = Path(__file__).parent
+_SOURCES, _HEADER, _TRIAL = ("windows.c", "readout.c"), "shared.h", _FOLDER / "trial.py"
 _COMPILERS = ("cc", "gcc", "clang")
 # Not -ffast-math: some compilers then switch off denormal numbers in the whole process.
-_FLAGS = ("-O3", "-std=c11", "-fPIC", "-shared", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math")
-_TARGETS = (("-march=native",), ("-mcpu=native",), ("-march=x86-64-v3",), ())
+_FLAGS = (
+    "-O3",
+    "-std=c11",
+    "-fPIC",
+    "-shared",
+    "-fopenmp-simd",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=fast",
+)
+_TARGETS = (
+    ("-march=native", "-mprefer-vector-width=512"),
+    ("-march=native",),
+    ("-mcpu=native",),
+    ("-march=x86-64-v3",),
+    (),
+)
 _TIMEOUT = 120.0  # seconds, nearly all of them for the import of torch on a busy machine
 _FORMAT = 1  # in the cache key: raised when the build or the trial changes
 
@@ -92,7 +108,7 @@ def _key(compiler: Path) -> dict[str, Any]:
     stat = compiler.stat()
     return {
         "format": _FORMAT,
-        "source": hashlib.sha256(_SOURCE.read_bytes()).hexdigest(),
+        "source": hashlib.sha256(b"".join((_FOLDER / name).read_bytes() for name in (*_SOURCES, _HEADER))).hexdigest(),
         # Asking a compiler for its version would cost more time than loading the compiled file.
         "compiler": [str(compiler), stat.st_size, stat.st_mtime_ns],
         "flags": [*_FLAGS, *map(list, _TARGETS)],
@@ -110,7 +126,14 @@ def _built(compiler: Path, record: Path, key: dict[str, Any]) -> Library | None:
         with suppress(OSError, subprocess.SubprocessError):
             with whole_file(file) as temporary:
                 subprocess.run(
-                    [str(compiler), *_FLAGS, *target, str(_SOURCE), "-o", str(temporary)],
+                    [
+                        str(compiler),
+                        *_FLAGS,
+                        *target,
+                        *(str(_FOLDER / name) for name in _SOURCES),
+                        "-o",
+                        str(temporary),
+                    ],
                     **_quiet(),
                     check=True,
                 )
@@ -168,5 +191,5 @@ def _read(record: Path, key: dict[str, Any]) -> tuple[Library | None, bool]:
 def _loaded(file: Path) -> Library | None:
     try:
         return Library(str(file))
-    except (OSError, AttributeError, StopIteration):  # it cannot be loaded, or PyTorch has no such function
+    except (OSError, AttributeError):  # it cannot be loaded, or PyTorch has no such function
         return None
