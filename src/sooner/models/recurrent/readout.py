@@ -41,6 +41,13 @@ class Readout(nn.Module):
         )
         return self.linear(self.activation(normed))  # type: ignore[no-any-return]
 
+    def evaluated_weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """What `evaluated` reads: gamma, beta, running mean, running variance, and the weights of the linear layer."""
+        norm = self.norm
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
+        return norm.weight, norm.bias, norm.running_mean, norm.running_var, self.linear.weight
+
     @uncompiled
     def forward(self, hidden: HiddenRows) -> Float[Tensor, "rows classes"]:
         """The logits of each row. In training, the mean and variance of the rows are used, and the running ones updated."""

@@ -36,10 +36,11 @@ class Library:
         return max(1, min(torch.get_num_threads(), most)) if self.parallel else 1
 
 
-def structure(integers: str, pointers: str) -> type[ctypes.Structure]:
-    """A C structure of integers and then pointers; `sgemm` and `parallel` are the first pointers."""
+def structure(integers: str, pointers: str, numbers: str = "") -> type[ctypes.Structure]:
+    """A C structure of integers, pointers and doubles; `sgemm` and `parallel` are the first pointers."""
     fields = [*((name, INTEGER) for name in integers.split()), ("sgemm", POINTER), ("parallel", POINTER)]
     fields += [(name, POINTER) for name in pointers.split()]
+    fields += [(name, ctypes.c_double) for name in numbers.split()]
     return type("Arguments", (ctypes.Structure,), {"_fields_": fields})
 
 

@@ -15,7 +15,7 @@ typedef struct {
     const float *hidden;         /* (rows, H) */
     const float *scale;          /* H */
     const float *shift;          /* H */
-    const float *weight;         /* (K, H); forward (H, K) */
+    const float *weight;         /* (K, H) */
     float *logits;               /* (rows, K) */
     const float *d_logits;       /* (rows, K) */
     float *d_hidden;             /* (rows, H) */
@@ -27,8 +27,6 @@ typedef struct {
 } Rows;
 
 static int64_t first_row(const Rows *s, int64_t share) { return s->rows * share / s->shares; }
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* The sums of h - shift and of its square, where `shift` is a row of the batch or its mean. */
 static void moments_share(const void *rows, int64_t share)
@@ -67,7 +65,8 @@ INLINE void forward_rows(const Rows *s, int64_t share, int activation)
     for (int64_t start = first_row(s, share); start < stop; start += s->block) {
         const int64_t count = least(s->block, stop - start);
         activate(s, s->hidden + start * H, activated, count, activation);
-        multiply(s->sgemm, 0, count, s->classes, H, activated, s->weight, 0.0f, s->logits + start * s->classes);
+        multiply(s->sgemm, count, s->classes, H, (Matrix){activated, H, 0}, (Matrix){s->weight, H, 1}, 0.0f,
+                 s->logits + start * s->classes);
     }
 }
 
@@ -80,8 +79,8 @@ INLINE void backward_rows(const Rows *s, int64_t share, int activation)
         const int64_t count = least(s->block, stop - start);
         const float *d_logits = s->d_logits + start * K;
         activate(s, s->hidden + start * H, activated, count, activation);
-        multiply(s->sgemm, 1, K, H, count, d_logits, activated, 1.0f, s->d_weight + share * K * H);
-        multiply(s->sgemm, 0, count, H, K, d_logits, s->weight, 0.0f, s->d_hidden + start * H);
+        multiply(s->sgemm, K, H, count, (Matrix){d_logits, K, 1}, (Matrix){activated, H, 0}, 1.0f, s->d_weight + share * K * H);
+        multiply(s->sgemm, count, H, K, (Matrix){d_logits, K, 0}, (Matrix){s->weight, H, 0}, 0.0f, s->d_hidden + start * H);
         memset(sum, 0, 2 * H * sizeof(float));
         for (int64_t r = 0; r < count; r++) {
             const float *hidden = s->hidden + (start + r) * H, *value = activated + r * H;

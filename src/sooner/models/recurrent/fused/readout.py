@@ -82,8 +82,8 @@ class _FusedReadout(torch.autograd.Function):
         mean, var = _moments(rows, sums, hidden, options.library)
         scale = gamma * (var + options.eps).rsqrt()
         shift = beta - mean * scale
-        turned, logits = weight.T.contiguous(), hidden.new_empty(len(hidden), len(weight))
-        rows.scale, rows.shift, rows.weight, rows.logits = (x.data_ptr() for x in (scale, shift, turned, logits))
+        weight, logits = weight.contiguous(), hidden.new_empty(len(hidden), len(weight))
+        rows.scale, rows.shift, rows.weight, rows.logits = (x.data_ptr() for x in (scale, shift, weight, logits))
         options.library.call("sooner_readout", rows)
         del scratch  # until here
         ctx.save_for_backward(hidden, scale, shift, weight, mean, var)

@@ -1,4 +1,4 @@
-/* What windows.c and readout.c share. Matrix products are those of PyTorch's own BLAS and threads those of its own OpenMP: both
+/* What windows.c, readout.c and live.c share. Matrix products are those of PyTorch's own BLAS and threads those of its own OpenMP: both
    come as pointers, so that the files are compiled and linked without either. */
 
 #include <stdint.h>
@@ -9,8 +9,9 @@ typedef void sgemm_function(const char *, const char *, const int *, const int *
                             const int *, const float *, const int *, const float *, float *, const int *);
 typedef void parallel_function(void (*)(void *), void *, unsigned, unsigned);
 
-
 enum { TANH = 0, B2BSQRT = 1 };
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 typedef union {
     float value;
@@ -52,13 +53,41 @@ INLINE float slope(float value, int activation)
     return activation == TANH ? 1.0f - value * value : 0.5f / (__builtin_fabsf(value) + 1.0f);
 }
 
-/* out (m, n) = a (m, k) b (k, n) + beta out, in rows; a is stored as (k, m) where `turned`. BLAS counts in columns. */
-static void multiply(sgemm_function *sgemm, int turned, int64_t m, int64_t n, int64_t k, const float *a, const float *b, float beta,
-                     float *out)
+/* A matrix in rows; where `turned`, its transpose is what is stored. `stride` is from one stored row to the next. */
+typedef struct {
+    const float *first;
+    int64_t stride;
+    int turned;
+} Matrix;
+
+/* out (m, n) = a (m, k) b (k, n) + beta out. BLAS counts in columns. */
+static void multiply(sgemm_function *sgemm, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, float beta, float *out)
 {
-    const int rows = (int)m, columns = (int)n, inner = (int)k, stride = turned ? rows : inner;
+    const int rows = (int)m, columns = (int)n, inner = (int)k, a_stride = (int)a.stride, b_stride = (int)b.stride;
     const float one = 1.0f;
-    sgemm("N", turned ? "T" : "N", &columns, &rows, &inner, &one, b, &columns, a, &stride, &beta, out, &columns);
+    sgemm(b.turned ? "T" : "N", a.turned ? "T" : "N", &columns, &rows, &inner, &one, b.first, &b_stride, a.first, &a_stride,
+          &beta, out, &columns);
+}
+
+/* `sums` (h R) may be `gates` itself. */
+INLINE void forward_row(int64_t H, const float *x, const float *sums, const float *before, const float *peepholes,
+                        float *gates, float *cell, float *hidden, int activation)
+{
+#pragma omp simd
+    for (int64_t k = 0; k < H; k++) {
+        float c = before[k];
+        float i = sigmoid(x[k] + sums[k] + peepholes[k] * c);
+        float f = sigmoid(x[H + k] + sums[H + k] + peepholes[H + k] * c);
+        float g = phi(x[2 * H + k] + sums[2 * H + k], activation);
+        float now = f * c + i * g;
+        float o = sigmoid(x[3 * H + k] + sums[3 * H + k] + peepholes[2 * H + k] * now);
+        gates[k] = i;
+        gates[H + k] = f;
+        gates[2 * H + k] = g;
+        gates[3 * H + k] = o;
+        cell[k] = now;
+        hidden[k] = o * phi(now, activation);
+    }
 }
 
 typedef void share_function(const void *arguments, int64_t share);

@@ -10,7 +10,6 @@
    Row b*W + w is window w of series b; at position p it reads row b*T + w + p of the projected inputs. A share is
    of whole series, so that no two of them add to the same row of a gradient. */
 
-
 #include "shared.h"
 
 #include <string.h>
@@ -34,27 +33,6 @@ typedef struct {
     double *d_peepholes;         /* (shares, 3, H), zeros */
     float *scratch;              /* (shares, scratch_size) */
 } Sweep;
-
-/* `sums` (h R) may be `gates` itself. */
-INLINE void forward_row(int64_t H, const float *x, const float *sums, const float *before, const float *peepholes,
-                        float *gates, float *cell, float *hidden, int activation)
-{
-#pragma omp simd
-    for (int64_t k = 0; k < H; k++) {
-        float c = before[k];
-        float i = sigmoid(x[k] + sums[k] + peepholes[k] * c);
-        float f = sigmoid(x[H + k] + sums[H + k] + peepholes[H + k] * c);
-        float g = phi(x[2 * H + k] + sums[2 * H + k], activation);
-        float now = f * c + i * g;
-        float o = sigmoid(x[3 * H + k] + sums[3 * H + k] + peepholes[2 * H + k] * now);
-        gates[k] = i;
-        gates[H + k] = f;
-        gates[2 * H + k] = g;
-        gates[3 * H + k] = o;
-        cell[k] = now;
-        hidden[k] = o * phi(now, activation);
-    }
-}
 
 /* From the gradients of the hidden state (`d_hidden` and, from later positions, `dh`) and of the cell to those of the sums and of
    the cell before. The gradients of the peepholes are added to `terms`. */
@@ -97,7 +75,8 @@ INLINE void forward_range(const Sweep *s, int64_t first, int64_t stop, int activ
             float *hidden = s->hidden + p * rows * H;
             const float *cells_before = s->cells + ((p + s->kept - 1) % s->kept) * rows * H;
             if (p)
-                multiply(s->sgemm, 0, end - start, 4 * H, H, hidden - rows * H + start * H, s->recurrent, 0.0f, gates + start * 4 * H);
+                multiply(s->sgemm, end - start, 4 * H, H, (Matrix){hidden - rows * H + start * H, H, 0},
+                         (Matrix){s->recurrent, 4 * H, 0}, 0.0f, gates + start * 4 * H);
             for (int64_t r = start; r < end; r++) {
                 const float *x = s->projected + (r + r / W * (P - 1) + p) * 4 * H;
                 const float *before = p ? cells_before + r * H : s->zeros, *sums = p ? gates + r * 4 * H : s->zeros;
@@ -131,8 +110,9 @@ INLINE void backward_range(const Sweep *s, int64_t first, int64_t stop, int64_t 
                 d_peepholes[k] += terms[k];
             if (!p)
                 break;
-            multiply(s->sgemm, 0, count, H, 4 * H, d_gates, s->recurrent_back, 0.0f, dh);
-            multiply(s->sgemm, 1, H, 4 * H, count, s->hidden + ((p - 1) * rows + start) * H, d_gates, 1.0f, d_recurrent);
+            const Matrix gradient = {d_gates, 4 * H, 0}, hidden_turned = {s->hidden + ((p - 1) * rows + start) * H, H, 1};
+            multiply(s->sgemm, count, H, 4 * H, gradient, (Matrix){s->recurrent_back, H, 0}, 0.0f, dh);
+            multiply(s->sgemm, H, 4 * H, count, hidden_turned, gradient, 1.0f, d_recurrent);
         }
     }
 }
