@@ -17,6 +17,9 @@ from sooner.inputs import as_whole, running_windows
 from sooner.models.base import LiveStep, Model, of_each_observation
 from sooner.models.recurrent.activations import Activation, activation_named
 from sooner.models.recurrent.fused.build import fused_for
+from sooner.models.recurrent.fused.library import Library
+from sooner.models.recurrent.fused.live import LiveWeights, fused_step
+from sooner.models.recurrent.fused.windows import fused_windows
 from sooner.models.recurrent.kernel import Workspace, lstm_update, lstm_windows
 from sooner.models.recurrent.readout import Readout
 from sooner.scores import m_tandem_step
@@ -75,7 +78,8 @@ class LSTM(RecurrentCell):
         fused = fused_for(encoded, self.activation)
         if fused is not None:
             projected = nn.functional.linear(encoded, self.input, self.bias.flatten())
-            return fused.windows(
+            return fused_windows(
+                fused,
                 projected,
                 self.recurrent.T,
                 self.diagonal,
@@ -270,7 +274,11 @@ class Recurrent(Model):
         observation = self.admit_step(state, observation)
         live = _Live(*state)
         encoded = observation if self.encoder is None else self.encoder(observation)
-        projected = self.cell.project(encoded.to(self.readout.linear.weight.dtype))
+        encoded = encoded.to(self.readout.linear.weight.dtype)
+        fused = fused_for(encoded, self.readout.activation) if isinstance(self.cell, LSTM) else None
+        if fused is not None:
+            return self._fused_step(fused, live, encoded)
+        projected = self.cell.project(encoded)
         if self.order is None:
             states = self.cell.update(projected, live.windows[:, 0])
             now = self.readout.evaluated(states[:, : self.cell.hidden])
@@ -288,9 +296,30 @@ class Recurrent(Model):
         rows = torch.stack([oldest, (oldest + 1).clamp_max(order)], dim=1)
         hidden = states[torch.arange(streams)[:, None], rows, : self.cell.hidden]
         now, second = self.readout.evaluated(hidden.flatten(0, 1)).unflatten(0, (streams, 2)).unbind(dim=1)
+        return self._after(live, states[:, 1:].contiguous(), now, second)
+
+    def _fused_step(self, fused: Library, live: _Live, encoded: Tensor) -> LiveStep:
+        assert isinstance(self.cell, LSTM)
+        cell, readout, fresh = self.cell, self.readout, self.order is not None
+        weights = LiveWeights(cell.recurrent, cell.diagonal, *readout.evaluated_weights())
+        projected = nn.functional.linear(encoded, cell.input, cell.bias.view(-1))
+        states, logits = fused_step(
+            *(fused, weights, projected, live.windows, live.age),
+            fresh=fresh,
+            activation=cell.activation,
+            eps=readout.norm.eps,
+        )
+        now = logits[:, 0]
+        if not fresh:
+            scores = now if self.log_prior is None else now - self.log_prior
+            return LiveStep(_Live(states, scores, live.logits, live.age), scores)
+        return self._after(live, states, now, logits[:, 1])
+
+    def _after(self, live: _Live, states: Tensor, now: Tensor, second: Tensor) -> LiveStep:
+        """The step of windows whose oldest has the logits `now`, and the next one the logits `second`."""
         scores = self._combine(live, now)
-        age = (live.age + 1).clamp_max(order + 1)
-        return LiveStep(_Live(states[:, 1:].contiguous(), scores, second, age), scores)
+        age = (live.age + 1).clamp_max((self.order or 0) + 1)
+        return LiveStep(_Live(states, scores, second, age), scores)
 
     def _combine(self, live: _Live, now: Tensor) -> Tensor:
         if self.formula == "m_tandem_oblivion":

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from sooner.models.recurrent.activations import Activation
+from sooner.models.recurrent.fused.build import fused_for
+from sooner.models.recurrent.fused.readout import fused_readout
 from sooner.models.recurrent.uncompiled import uncompiled
 
 _BLOCK = 2**19  # entries
@@ -39,17 +41,37 @@ class Readout(nn.Module):
         )
         return self.linear(self.activation(normed))  # type: ignore[no-any-return]
 
+    def evaluated_weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """What `evaluated` reads: gamma, beta, running mean, running variance, and the weights of the linear layer."""
+        norm = self.norm
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
+        return norm.weight, norm.bias, norm.running_mean, norm.running_var, self.linear.weight
+
     @uncompiled
     def forward(self, hidden: HiddenRows) -> Float[Tensor, "rows classes"]:
         """The logits of each row. In training, the mean and variance of the rows are used, and the running ones updated."""
         if not self.training:
             return self.evaluated(hidden)
+        fused = fused_for(hidden, self.activation)
+        if fused is not None:
+            logits, mean, var = fused_readout(
+                fused,
+                hidden,
+                self.norm.weight,
+                self.norm.bias,
+                self.linear.weight,
+                eps=self.norm.eps,
+                activation=self.activation,
+            )
+            self._update_running(mean, var, len(hidden))
+            return logits
         mean, var = _mean_and_variance(hidden.detach())
         self._update_running(mean, var, len(hidden))
-        logits: Tensor = _NormedReadout.apply(  # type: ignore[no-untyped-call]
+        plain: Tensor = _NormedReadout.apply(  # type: ignore[no-untyped-call]
             hidden, self.norm.weight, self.norm.bias, self.linear.weight, (mean, var + self.norm.eps), self.activation
         )
-        return logits
+        return plain
 
     def _update_running(self, mean: Tensor, var: Tensor, rows: int) -> None:
         norm = self.norm

@@ -1,11 +1,12 @@
-"""Compilation of windows.c, once for each machine, and its trial in a child process.
+"""Compilation of the C files, once for each machine, and its trial in a child process.
 
-The first training step on a machine compiles the file with the system's C compiler for its CPU, into the user's cache folder, and
+The first training step on a machine compiles them with the system's C compiler for its CPU, into the user's cache folder, and
 compares it with PyTorch's operations in a child process: a compiler may be broken, and a virtual machine may report instructions
 that kill the process. If compiler or trial fail, the next flags are tried; if all fail, PyTorch's operations are used. Everything
 else (no compiler, no cache folder, another type or device, an exported graph) uses them too, without a warning.
 
-SOONER_FUSED=0 in the environment switches the compiled kernel off.
+A process that only predicts or reads live series uses the file if it is there, but does not build it: that takes some seconds.
+With SOONER_FUSED=1 in the environment it builds it too; with SOONER_FUSED=0 the file is never used.
 """
 
 import functools
@@ -26,16 +27,33 @@ from torch import Tensor, nn
 
 from sooner.bfloat16.probe import FAULTS, cpu_identity
 from sooner.models.recurrent.activations import Activation
+from sooner.models.recurrent.fused.library import CODES, Library
 from sooner.models.recurrent.fused.trial import DISAGREES
-from sooner.models.recurrent.fused.windows import CODES, Library
 from sooner.storage import cache_folder, locked, whole_file, write_whole
 
-_SOURCE, _TRIAL = Path(__file__).with_name("windows.c"), Path(__file__).with_name("trial.py")
+_FOLDER = Path(__file__).parent
+_SOURCES, _HEADER, _TRIAL = ("windows.c", "readout.c", "live.c"), "shared.h", _FOLDER / "trial.py"
 _COMPILERS = ("cc", "gcc", "clang")
 # Not -ffast-math: some compilers then switch off denormal numbers in the whole process.
-_FLAGS = ("-O3", "-std=c11", "-fPIC", "-shared", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math")
-_TARGETS = (("-march=native",), ("-mcpu=native",), ("-march=x86-64-v3",), ())
-_TIMEOUT = 120.0  # seconds, nearly all of them for the import of torch on a busy machine
+_FLAGS = (
+    "-O3",
+    "-std=c11",
+    "-fPIC",
+    "-shared",
+    "-fopenmp-simd",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=fast",
+)
+_TARGETS = (
+    ("-march=native", "-mprefer-vector-width=512"),
+    ("-march=native",),
+    ("-mcpu=native",),
+    ("-march=x86-64-v3",),
+    (),
+)
+_COMPILE_TIMEOUT = 120.0  # seconds; it takes about one
+_TRIAL_TIMEOUT = 120.0  # seconds, nearly all of them for the import of torch on a busy machine
 _FORMAT = 1  # in the cache key: raised when the build or the trial changes
 
 
@@ -44,12 +62,14 @@ def fused_for(tensor: Tensor, activation: Activation) -> Library | None:
 
     A tensor without a gradient to come uses it where it is built already, so that a process that only predicts never compiles.
     """
-    if os.environ.get("SOONER_FUSED", "") == "0" or tensor.dtype != torch.float32 or tensor.device.type != "cpu":
+    switch = os.environ.get("SOONER_FUSED", "")
+    if switch == "0" or tensor.dtype != torch.float32 or tensor.device.type != "cpu":
         return None
     # A tensor of another class stands for something else than numbers in memory, as in a graph that is exported.
     if type(tensor) not in (Tensor, nn.Parameter) or torch.compiler.is_compiling() or torch._C._get_tracing_state():
         return None
-    return built_library(compiles=torch.is_grad_enabled()) if type(activation) in CODES else None
+    compiles = torch.is_grad_enabled() or switch == "1"
+    return built_library(compiles=compiles) if type(activation) in CODES else None
 
 
 @functools.cache
@@ -92,7 +112,7 @@ def _key(compiler: Path) -> dict[str, Any]:
     stat = compiler.stat()
     return {
         "format": _FORMAT,
-        "source": hashlib.sha256(_SOURCE.read_bytes()).hexdigest(),
+        "source": hashlib.sha256(b"".join((_FOLDER / name).read_bytes() for name in (*_SOURCES, _HEADER))).hexdigest(),
         # Asking a compiler for its version would cost more time than loading the compiled file.
         "compiler": [str(compiler), stat.st_size, stat.st_mtime_ns],
         "flags": [*_FLAGS, *map(list, _TARGETS)],
@@ -110,8 +130,15 @@ def _built(compiler: Path, record: Path, key: dict[str, Any]) -> Library | None:
         with suppress(OSError, subprocess.SubprocessError):
             with whole_file(file) as temporary:
                 subprocess.run(
-                    [str(compiler), *_FLAGS, *target, str(_SOURCE), "-o", str(temporary)],
-                    **_quiet(),
+                    [
+                        str(compiler),
+                        *_FLAGS,
+                        *target,
+                        *(str(_FOLDER / name) for name in _SOURCES),
+                        "-o",
+                        str(temporary),
+                    ],
+                    **_quiet(_COMPILE_TIMEOUT),
                     check=True,
                 )
             digest = hashlib.sha256(file.read_bytes()).hexdigest()
@@ -133,15 +160,15 @@ def _tried(file: Path) -> tuple[bool, bool]:
     # -P: the folder of the trial must not come before the standard library.
     command = [sys.executable, "-P", str(_TRIAL), str(file)]
     try:
-        code = subprocess.call(command, **_quiet())
+        code = subprocess.call(command, **_quiet(_TRIAL_TIMEOUT))
     except (OSError, subprocess.SubprocessError):
         return False, False
     return code == 0, code == DISAGREES or -code in FAULTS or code > 255
 
 
-def _quiet() -> dict[str, Any]:
+def _quiet(timeout: float) -> dict[str, Any]:
     null = subprocess.DEVNULL
-    return {"timeout": _TIMEOUT, "stdin": null, "stdout": null, "stderr": null}
+    return {"timeout": timeout, "stdin": null, "stdout": null, "stderr": null}
 
 
 def _write(record: Path, key: dict[str, Any], result: dict[str, Any]) -> None:
@@ -168,5 +195,5 @@ def _read(record: Path, key: dict[str, Any]) -> tuple[Library | None, bool]:
 def _loaded(file: Path) -> Library | None:
     try:
         return Library(str(file))
-    except (OSError, AttributeError, StopIteration):  # it cannot be loaded, or PyTorch has no such function
+    except (OSError, AttributeError):  # it cannot be loaded, or PyTorch has no such function
         return None

@@ -16,7 +16,8 @@ def main(file: str) -> int:
     from torch import Tensor
 
     from sooner.models.recurrent.activations import ACTIVATIONS
-    from sooner.models.recurrent.fused.windows import Library
+    from sooner.models.recurrent.fused.library import Library
+    from sooner.models.recurrent.fused.windows import fused_windows
     from sooner.models.recurrent.kernel import Workspace, lstm_windows
 
     torch.set_num_threads(1)
@@ -33,7 +34,7 @@ def main(file: str) -> int:
         }
         if projected.dtype == torch.float32:
             torch.set_num_threads(2)
-            hidden = library.windows(projected, recurrent, diagonal, **options)
+            hidden = fused_windows(library, projected, recurrent, diagonal, **options)
         else:
             by_gate = (
                 projected.unflatten(2, (4, -1)).permute(2, 1, 0, 3),

@@ -8,25 +8,16 @@
    phi        the activation
 
    Row b*W + w is window w of series b; at position p it reads row b*T + w + p of the projected inputs. A share is
-   of whole series, so that no two of them add to the same row of a gradient. Matrix products are those of PyTorch's own BLAS and threads
-   those of its own OpenMP: both come as pointers, so that the file is compiled and linked without either. */
+   of whole series, so that no two of them add to the same row of a gradient. */
 
-#include <stdint.h>
+#include "shared.h"
+
 #include <string.h>
-
-#define INLINE static inline __attribute__((always_inline))
-
-typedef void sgemm_function(const char *, const char *, const int *, const int *, const int *, const float *, const float *,
-                            const int *, const float *, const int *, const float *, float *, const int *);
-typedef void parallel_function(void (*)(void *), void *, unsigned, unsigned);
-
-enum { TANH = 0, B2BSQRT = 1 };
 
 typedef struct {
     int64_t series, windows, positions, size, kept, block, shares, activation, scratch_size;
     sgemm_function *sgemm;
     parallel_function *parallel; /* NULL: one thread */
-    int64_t entered;             /* threads that have begun: the next share */
     const float *projected; /* (B, T, 4H) */
     const float *recurrent; /* (H, 4H) */
     const float *peepholes; /* (3, H) */
@@ -37,76 +28,17 @@ typedef struct {
     /* The rest is for the backward pass. */
     const float *recurrent_back; /* (4H, H) */
     const float *d_hidden;       /* (P, rows, H) */
-    float *d_projected;          /* (B, T, 4H), zeros */
+    float *d_projected;          /* (B, T, 4H) */
     float *d_recurrent;          /* (shares, H, 4H), zeros */
     double *d_peepholes;         /* (shares, 3, H), zeros */
     float *scratch;              /* (shares, scratch_size) */
 } Sweep;
 
-/* e^x to one unit in the last place, for x clamped to where the result is a normal number; NaN stays NaN. */
-INLINE float exponential(float x)
-{
-    x = x < -87.0f ? -87.0f : x;
-    x = x > 88.0f ? 88.0f : x;
-    const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer, which is then in the low bits */
-    float shifted = x * 1.44269504f + shift;
-    float whole = shifted - shift;
-    float r = x - whole * 0.693359375f;
-    r = r + whole * 2.12194440e-4f;
-    float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * r * r + r + 1.0f;
-    union { float value; int32_t bits; } low = {shifted}, scale;
-    scale.bits = (int32_t)((uint32_t)(low.bits - 0x4B400000 + 127) << 23);
-    return p * scale.value;
-}
-
-INLINE float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
-
-INLINE float phi(float x, int activation)
-{
-    if (activation == TANH)
-        return 2.0f * sigmoid(2.0f * x) - 1.0f;
-    float size = __builtin_sqrtf(1.0f + __builtin_fabsf(x)) - 1.0f;
-    return __builtin_copysignf(size, x);
-}
-
-/* The slope of phi as a function of its value. */
-INLINE float slope(float value, int activation)
-{
-    return activation == TANH ? 1.0f - value * value : 0.5f / (__builtin_fabsf(value) + 1.0f);
-}
-
-/* `sums` (h R) may be `gates` itself. */
-INLINE void forward_row(int64_t H, const float *x, const float *sums, const float *before, const float *peepholes,
-                        float *gates, float *cell, float *hidden, int activation)
-{
-#pragma omp simd
-    for (int64_t k = 0; k < H; k++) {
-        float c = before[k];
-        float i = sigmoid(x[k] + sums[k] + peepholes[k] * c);
-        float f = sigmoid(x[H + k] + sums[H + k] + peepholes[H + k] * c);
-        float g = phi(x[2 * H + k] + sums[2 * H + k], activation);
-        float now = f * c + i * g;
-        float o = sigmoid(x[3 * H + k] + sums[3 * H + k] + peepholes[2 * H + k] * now);
-        gates[k] = i;
-        gates[H + k] = f;
-        gates[2 * H + k] = g;
-        gates[3 * H + k] = o;
-        cell[k] = now;
-        hidden[k] = o * phi(now, activation);
-    }
-}
-
 /* From the gradients of the hidden state (`d_hidden` and, from later positions, `dh`) and of the cell to those of the sums and of
    the cell before. The gradients of the peepholes are added to `terms`. */
 INLINE void backward_row(int64_t H, const float *gates, const float *cell, const float *before, const float *peepholes,
-                         const float *d_hidden, const float *dh, float *d_cell, float *d_gates, float *d_projected,
-                         float *terms, int activation)
+                         const float *d_hidden, const float *dh, float *d_cell, float *d_gates, const float *sum_before,
+                         float *d_projected, float *terms, int activation)
 {
 #pragma omp simd
     for (int64_t k = 0; k < H; k++) {
@@ -123,23 +55,14 @@ INLINE void backward_row(int64_t H, const float *gates, const float *cell, const
         d_gates[H + k] = d_f;
         d_gates[2 * H + k] = d_g;
         d_gates[3 * H + k] = d_o;
-        d_projected[k] += d_i;
-        d_projected[H + k] += d_f;
-        d_projected[2 * H + k] += d_g;
-        d_projected[3 * H + k] += d_o;
+        d_projected[k] = sum_before[k] + d_i;
+        d_projected[H + k] = sum_before[H + k] + d_f;
+        d_projected[2 * H + k] = sum_before[2 * H + k] + d_g;
+        d_projected[3 * H + k] = sum_before[3 * H + k] + d_o;
         terms[k] += d_i * c;
         terms[H + k] += d_f * c;
         terms[2 * H + k] += d_o * now;
     }
-}
-
-/* out (m, n) = a (m, k) b (k, n) + beta out, in rows; a is stored as (k, m) where `turned`. BLAS counts in columns. */
-static void multiply(const Sweep *s, int turned, int64_t m, int64_t n, int64_t k, const float *a, const float *b, float beta,
-                     float *out)
-{
-    const int rows = (int)m, columns = (int)n, inner = (int)k, stride = turned ? rows : inner;
-    const float one = 1.0f;
-    s->sgemm("N", turned ? "T" : "N", &columns, &rows, &inner, &one, b, &columns, a, &stride, &beta, out, &columns);
 }
 
 INLINE void forward_range(const Sweep *s, int64_t first, int64_t stop, int activation)
@@ -152,7 +75,8 @@ INLINE void forward_range(const Sweep *s, int64_t first, int64_t stop, int activ
             float *hidden = s->hidden + p * rows * H;
             const float *cells_before = s->cells + ((p + s->kept - 1) % s->kept) * rows * H;
             if (p)
-                multiply(s, 0, end - start, 4 * H, H, hidden - rows * H + start * H, s->recurrent, 0.0f, gates + start * 4 * H);
+                multiply(s->sgemm, end - start, 4 * H, H, (Matrix){hidden - rows * H + start * H, H, 0},
+                         (Matrix){s->recurrent, 4 * H, 0}, 0.0f, gates + start * 4 * H);
             for (int64_t r = start; r < end; r++) {
                 const float *x = s->projected + (r + r / W * (P - 1) + p) * 4 * H;
                 const float *before = p ? cells_before + r * H : s->zeros, *sums = p ? gates + r * 4 * H : s->zeros;
@@ -176,22 +100,25 @@ INLINE void backward_range(const Sweep *s, int64_t first, int64_t stop, int64_t 
             for (int64_t n = 0; n < count; n++) {
                 const int64_t r = start + n, at = p * rows + r;
                 const float *before = p ? s->cells + (at - rows) * H : s->zeros;
+                const int seen = p < P - 1 && r % W; /* by a later position of the window before */
                 float *d_projected = s->d_projected + (r + r / W * (P - 1) + p) * 4 * H;
                 backward_row(H, s->gates + at * 4 * H, s->cells + at * H, before, s->peepholes, s->d_hidden + at * H,
-                             dh + n * H, d_cell + n * H, d_gates + n * 4 * H, d_projected, terms, activation);
+                             dh + n * H, d_cell + n * H, d_gates + n * 4 * H, seen ? d_projected : s->zeros, d_projected, terms,
+                             activation);
             }
             for (int64_t k = 0; k < 3 * H; k++)
                 d_peepholes[k] += terms[k];
             if (!p)
                 break;
-            multiply(s, 0, count, H, 4 * H, d_gates, s->recurrent_back, 0.0f, dh);
-            multiply(s, 1, H, 4 * H, count, s->hidden + ((p - 1) * rows + start) * H, d_gates, 1.0f, d_recurrent);
+            const Matrix gradient = {d_gates, 4 * H, 0}, hidden_turned = {s->hidden + ((p - 1) * rows + start) * H, H, 1};
+            multiply(s->sgemm, count, H, 4 * H, gradient, (Matrix){s->recurrent_back, H, 0}, 0.0f, dh);
+            multiply(s->sgemm, H, 4 * H, count, hidden_turned, gradient, 1.0f, d_recurrent);
         }
     }
 }
 
 /* One share: some of the series. Sums are by share, so that they do not depend on which thread takes it. */
-static void one_share(const Sweep *s, int64_t share, int backward)
+static void sweep_share(const Sweep *s, int64_t share, int backward)
 {
     const int64_t first = s->series * share / s->shares * s->windows;
     const int64_t stop = s->series * (share + 1) / s->shares * s->windows;
@@ -205,24 +132,8 @@ static void one_share(const Sweep *s, int64_t share, int backward)
         forward_range(s, first, stop, B2BSQRT);
 }
 
-/* The runtime may give fewer threads than were asked for, so each takes shares as long as there are any. */
-static void all_shares(Sweep *s, int backward)
-{
-    for (int64_t share; (share = __atomic_fetch_add(&s->entered, 1, __ATOMIC_RELAXED)) < s->shares;)
-        one_share(s, share, backward);
-}
+static void forward_share(const void *sweep, int64_t share) { sweep_share(sweep, share, 0); }
+static void backward_share(const void *sweep, int64_t share) { sweep_share(sweep, share, 1); }
 
-static void forward_thread(void *sweep) { all_shares(sweep, 0); }
-static void backward_thread(void *sweep) { all_shares(sweep, 1); }
-
-static void on_threads(Sweep *s, void (*function)(void *))
-{
-    s->entered = 0;
-    if (s->shares > 1 && s->parallel)
-        s->parallel(function, s, (unsigned)s->shares, 0);
-    else
-        function(s);
-}
-
-void sooner_forward(Sweep *s) { on_threads(s, forward_thread); }
-void sooner_backward(Sweep *s) { on_threads(s, backward_thread); }
+void sooner_forward(const Sweep *s) { on_threads(s->parallel, forward_share, s, s->shares); }
+void sooner_backward(const Sweep *s) { on_threads(s->parallel, backward_share, s, s->shares); }

@@ -4,8 +4,6 @@ Where a compiler builds it and it passes its trial (see `sooner.models.recurrent
 operations: these take twenty passes over memory for the gates of a position where this one takes one.
 """
 
-import ctypes
-import math
 from typing import Any, NamedTuple
 
 import torch
@@ -14,75 +12,42 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from sooner.errors import SecondBackward
-from sooner.models.recurrent.activations import Activation, B2BSqrt, Tanh
+from sooner.models.recurrent.activations import Activation
+from sooner.models.recurrent.fused.library import CODES, Library, structure
 from sooner.models.recurrent.kernel import Workspace
 from sooner.models.recurrent.uncompiled import uncompiled
 
 _BLOCK = 2**18  # entries of a block of gates: 1 MiB
 # Arrays at the same offset of a memory page slow each other down, see `sooner.models.recurrent.kernel`.
 _STAGGER = 400  # entries
-CODES: dict[type[Activation], int] = {Tanh: 0, B2BSqrt: 1}
-"""The activations of windows.c."""
 
 Projected = Float[Tensor, "batch time gates"]
 Hidden = Float[Tensor, "position batch window hidden"]
 
 
-class Sweep(ctypes.Structure):
-    """The arguments of the C functions; the names and their order are those of `Sweep` in windows.c."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("series", "windows", "positions", "size", "kept", "block", "shares")),
-        *((name, ctypes.c_int64) for name in ("activation", "scratch_size")),
-        *((name, ctypes.c_void_p) for name in ("sgemm", "parallel")),
-        ("entered", ctypes.c_int64),
-        *(
-            (name, ctypes.c_void_p)
-            for name in ("projected", "recurrent", "peepholes", "zeros", "gates", "cells", "hidden")
-        ),
-        *((name, ctypes.c_void_p) for name in ("recurrent_back", "d_hidden", "d_projected", "d_recurrent")),
-        *((name, ctypes.c_void_p) for name in ("d_peepholes", "scratch")),
-    )
+# The names and their order are those of `Sweep` in windows.c.
+Sweep = structure(
+    "series windows positions size kept block shares activation scratch_size",
+    "projected recurrent peepholes zeros gates cells hidden "
+    "recurrent_back d_hidden d_projected d_recurrent d_peepholes scratch",
+)
 
 
-class Library:
-    """The compiled functions, with PyTorch's matrix product and threads for them.
-
-    Args:
-        path: the compiled file.
-    """
-
-    def __init__(self, path: str) -> None:
-        functions, torch_functions = ctypes.CDLL(path), ctypes.CDLL(_torch_library())
-        self.forward, self.backward = functions.sooner_forward, functions.sooner_backward
-        self.forward.restype = self.backward.restype = None
-        self.forward.argtypes = self.backward.argtypes = [ctypes.POINTER(Sweep)]
-        self.sgemm = ctypes.cast(torch_functions.sgemm_, ctypes.c_void_p).value
-        parallel = getattr(torch_functions, "GOMP_parallel", None)
-        self.parallel = None if parallel is None else ctypes.cast(parallel, ctypes.c_void_p).value
-
-    @uncompiled
-    def windows(
-        self,
-        projected: Projected,
-        recurrent: Float[Tensor, "hidden gates"],
-        peepholes: Float[Tensor, "3 hidden"] | None,
-        *,
-        positions: int,
-        activation: Activation,
-        workspace: Workspace,
-    ) -> Hidden:
-        """Hidden states after each position of each window; the arguments are those of `lstm_windows`, with the gates in rows."""
-        options = _Options(self, positions, CODES[type(activation)], workspace, torch.is_grad_enabled())
-        hidden: Tensor = _FusedWindows.apply(projected, recurrent, peepholes, options)  # type: ignore[no-untyped-call]
-        return hidden
-
-
-def _torch_library() -> str:
-    from pathlib import Path
-
-    folder = Path(torch.__file__).parent / "lib"
-    return str(next(path for path in sorted(folder.glob("*torch_cpu.*")) if path.suffix in (".so", ".dylib", ".dll")))
+@uncompiled
+def fused_windows(
+    library: Library,
+    projected: Projected,
+    recurrent: Float[Tensor, "hidden gates"],
+    peepholes: Float[Tensor, "3 hidden"] | None,
+    *,
+    positions: int,
+    activation: Activation,
+    workspace: Workspace,
+) -> Hidden:
+    """Hidden states after each position of each window; the arguments are those of `lstm_windows`, with the gates in rows."""
+    options = _Options(library, positions, CODES[type(activation)], workspace, torch.is_grad_enabled())
+    hidden: Tensor = _FusedWindows.apply(projected, recurrent, peepholes, options)  # type: ignore[no-untyped-call]
+    return hidden
 
 
 class _Options(NamedTuple):
@@ -108,18 +73,15 @@ class _Memory:
         shape = (self.positions, self.series, self.windows, self.size)
         self.hidden = self.piece[5 * entries + 2 * _STAGGER :][:states].view(shape)
 
-    def sweep(self, options: _Options) -> Sweep:
+    def sweep(self, options: _Options) -> Any:
         """The arguments that both passes share."""
-        rows = self.series * self.windows
-        shares = max(1, min(torch.get_num_threads(), self.series)) if options.library.parallel else 1
-        block = max(1, min(_BLOCK // (4 * self.size), math.ceil(rows / shares)))
-        pointers = {name: getattr(self, name).data_ptr() for name in ("gates", "cells", "hidden")}
+        shares = options.library.shares(self.series)
+        # No larger than the rows of a share, whose memory the backward pass fills with zeros.
+        block = max(1, min(_BLOCK // (4 * self.size), -(-self.series // shares) * self.windows))
         return Sweep(
-            *(self.series, self.windows, self.positions, self.size, self.kept, block, shares),
-            activation=options.activation,
-            sgemm=options.library.sgemm,
-            parallel=options.library.parallel,
-            **pointers,
+            *(self.series, self.windows, self.positions, self.size, self.kept, block, shares, options.activation, 0),
+            *(options.library.sgemm, options.library.parallel),
+            **{name: getattr(self, name).data_ptr() for name in ("gates", "cells", "hidden")},
         )
 
 
@@ -136,7 +98,7 @@ class _FusedWindows(torch.autograd.Function):
         sweep = memory.sweep(options)
         sweep.projected, sweep.recurrent = projected.data_ptr(), recurrent.data_ptr()
         sweep.peepholes, sweep.zeros = peephole_rows.data_ptr(), zeros.data_ptr()
-        options.library.forward(ctypes.byref(sweep))
+        options.library.call("sooner_forward", sweep)
         if options.keep:
             ctx.save_for_backward(recurrent, peepholes)
             ctx.memory, ctx.options = memory, options
@@ -153,7 +115,7 @@ class _FusedWindows(torch.autograd.Function):
         sweep, size, d_hidden = memory.sweep(options), memory.size, d_hidden.contiguous()
         back, zeros = recurrent.T.contiguous(), recurrent.new_zeros(4 * size)
         peephole_rows = zeros if peepholes is None else peepholes.contiguous()
-        d_projected = recurrent.new_zeros(memory.series, memory.windows + memory.positions - 1, 4 * size)
+        d_projected = recurrent.new_empty(memory.series, memory.windows + memory.positions - 1, 4 * size)
         d_recurrent = recurrent.new_zeros(sweep.shares, size, 4 * size)
         d_peepholes = torch.zeros(sweep.shares, 3, size, dtype=torch.float64)
         sweep.scratch_size = (6 * sweep.block + 3) * size + _STAGGER
@@ -162,7 +124,7 @@ class _FusedWindows(torch.autograd.Function):
         sweep.d_hidden, sweep.d_projected = d_hidden.data_ptr(), d_projected.data_ptr()
         sweep.d_recurrent, sweep.d_peepholes = d_recurrent.data_ptr(), d_peepholes.data_ptr()
         sweep.scratch = scratch.data_ptr()
-        options.library.backward(ctypes.byref(sweep))
+        options.library.call("sooner_backward", sweep)
         options.workspace.give_back(memory.piece)
         d_weights = None if peepholes is None else d_peepholes.sum(dim=0).to(peepholes)
         return d_projected, d_recurrent.sum(dim=0), d_weights, None
