@@ -55,8 +55,10 @@ def draw_curves(record: Record) -> None:
     for name, rows in published_rows(record).items():
         times, errors, sem, trials = zip(*rows, strict=True)
         lines.append(Line(name, "published", times, errors, trials=trials[0], sem=sem))
-    encoder = ENCODERS[record["encoder"]["model"]["encoder"]]
-    note = f"Encoder: {encoder} instead of ResNet-110; less training than published."
+    note = "Less training than published."
+    if record["encoder"] is not None:
+        encoder = ENCODERS[record["encoder"]["model"]["encoder"]]
+        note = f"Encoder: {encoder} instead of ResNet-110; less training than published."
     comparison = Comparison(record["title"], "", tuple(lines), shortened=note)
     with tempfile.TemporaryDirectory() as folder:
         curves, *_ = write_comparison_figures(Path(folder), comparison)

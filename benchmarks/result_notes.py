@@ -57,7 +57,7 @@ def missing_trials(record: Record) -> dict[str, tuple[int, int]]:
 def shortened(record: Record) -> str:
     """How training was shortened, from the settings of the record and those of the plan."""
     plan = plan_of(record)
-    lines = [f"{SHORTENED} {encoder_of(record, plan)}"]
+    lines = [SHORTENED, *([text] if (text := encoder_of(record, plan)) else [])]
     alike: dict[tuple[str, str], list[str]] = {}
     for name, settings in record["settings"].items():
         if name in record["models"]:
@@ -71,6 +71,9 @@ def shortened(record: Record) -> str:
 
 
 def encoder_of(record: Record, plan: Mapping[str, Any]) -> str:
+    """The encoder of ours and that of the paper; nothing for videos, whose features come from outside."""
+    if record["encoder"] is None:
+        return ""
     ours, paper = (
         f"{ENCODERS[each['model']['encoder']]}, {frames(each):.3g} million frames"
         for each in (record["encoder"], plan["encoder"])

@@ -155,6 +155,8 @@ BLOCKS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "beaten": lambda records: result_lists.lower(experiments(records)),
     "levels": lambda records: result_lists.levels(experiments(records)),
     "stale": lambda records: result_lists.stale(experiments(records)),
+    "outdated": lambda records: result_lists.outdated(experiments(records)),
+    "remarks": lambda records: result_lists.remarks(experiments(records)),
     "unrun": lambda records: result_lists.unrun(experiments(records)),
     **page_parts.BLOCKS,
     **guarantee_parts.BLOCKS,

@@ -6,6 +6,7 @@ import shlex
 import pytest
 from typer.testing import CliRunner
 
+import small_plan
 from sooner.cli import app, main
 from sooner.lab.experiments import names
 from sooner.lab.experiments.pages import write_pages
@@ -59,6 +60,16 @@ def test_a_record_of_some_models_names_them_in_its_command_and_says_what_is_left
         *("--only", "EARLIEST 1e-2"),
     ]
     assert record["left_out"] == {"pooling": [0, 1]}
+
+
+def test_one_command_makes_a_model_s_row_from_nothing_and_trains_only_what_it_needs(plan_file, tmp_path):
+    work = tmp_path / "runs"
+    run(plan_file, "--work", work, "--out", tmp_path, "--seeds", 1, "--only", "MSPRT-TANDEM", "-q")
+    done = [json.loads(path.read_text())["label"] for path in work.glob("*/done.json")]
+    assert sorted(done) == sorted(small_plan.STAGES[:6])  # encoder, features, training, scores
+    assert len(list(work.iterdir())) == 6
+    record = json.loads((tmp_path / "small.json").read_text())
+    assert list(record["rows"]) == ["MSPRT-TANDEM", "NP test"]  # which share their scores
 
 
 def test_its_tables_name_ours_and_the_published_ones(small, plan_file, tmp_path):

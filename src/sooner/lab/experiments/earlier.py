@@ -63,7 +63,7 @@ def _kept_tuning(record: Mapping[str, Any], plan: Plan, earlier: Mapping[str, An
         for each in tuned
         if each.search is not None
         and each.search.to_dict() == known[each.name]["space"]
-        and _same(plan.tuning_settings(each), known[each.name]["settings_of_trials"])
+        and same_settings(plan.tuning_settings(each), known[each.name]["settings_of_trials"])
         and _same_inputs(each, plan, earlier)
     }
 
@@ -75,7 +75,7 @@ def _stays(contender: Contender, record: dict[str, Any], plan: Plan, earlier: di
     # The settings of a tuned model follow from its tuning.
     if earlier["models"][contender.name].get("tuned"):
         return name in record["tuning"] and _same_inputs(contender, plan, earlier)
-    return _same(contender.settings, earlier["settings"].get(name)) and _same_inputs(contender, plan, earlier)
+    return same_settings(contender.settings, earlier["settings"].get(name)) and _same_inputs(contender, plan, earlier)
 
 
 def _same_inputs(contender: Contender, plan: Plan, earlier: Mapping[str, Any]) -> bool:
@@ -87,10 +87,10 @@ def _same_encoder(plan: Plan, earlier: Mapping[str, Any]) -> bool:
     encoder = None if plan.encoder is None else plan.encoder.settings
     # Records without the set are of versions in which an encoder was trained on the set of its plan.
     trained_on = earlier.get("encoder_set") or plan.data.set
-    return _same(encoder, earlier.get("encoder")) and trained_on == plan.encoder_data.set
+    return same_settings(encoder, earlier.get("encoder")) and trained_on == plan.encoder_data.set
 
 
-def _same(settings: Settings | None, tables: Mapping[str, Any] | None) -> bool:
+def same_settings(settings: Settings | None, tables: Mapping[str, Any] | None) -> bool:
     """Whether settings and recorded settings agree, up to the seed."""
     if settings is None or tables is None:
         return settings is None and tables is None
