@@ -1,9 +1,13 @@
-"""One training step of the paper's integrator: forward, multiplet + LSEL, backward, AdamW. Three shapes, two threads, one run.
+"""One training step of the paper's integrator: forward, multiplet + LSEL, backward, AdamW. Three shapes, one and two threads.
+
+And one live observation of one series, with windows of 26 observations and with full memory, beside its own matrix products.
 
 Two yardsticks. `gemm` is the time of the step's own matrix products and nothing else: the same sizes, contiguous float32, into
 preallocated outputs. `plain` is the same cell and the same mathematics as one would write it at first: all windows as one batch,
 their inputs projected anew in every window, autograd over eager steps, and losses on vectorised K x K matrices.
 """
+
+import time
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +15,8 @@ from torch import Tensor, nn
 from measure import finish, peak_bytes
 from sooner.losses import lsel, multiplet
 from sooner.models import Recurrent
+from sooner.models.recurrent.fused.build import fused_for
+from sooner.rules import MSPRT
 from sooner.scores import m_tandem
 
 SHAPES = {
@@ -18,7 +24,8 @@ SHAPES = {
     "b": {"batch": 100, "time": 100, "order": 25, "channels": 128, "hidden": 128, "classes": 10},
     "c": {"batch": 64, "time": 50, "order": 10, "channels": 2048, "hidden": 256, "classes": 101},
 }
-THREADS = 2
+THREADS = (1, 2)
+LIMIT = 20.0  # seconds of a shape
 
 
 class Plain(nn.Module):
@@ -98,13 +105,16 @@ def matrix_products(*, batch: int, time: int, order: int, channels: int, hidden:
 
 
 def interleaved(functions: dict, *, rounds: int) -> dict[str, float]:
-    """The median time of each, taken in turns so that a slow moment of the machine falls on all of them."""
-    import time
+    """The median time of each, taken in turns so that a slow moment of the machine falls on all of them.
 
+    On a busy machine there are fewer rounds: after the limit, none is begun but the third.
+    """
     for function in functions.values():
         function()
-    times = {name: [] for name in functions}
-    for _ in range(rounds):
+    times, begun = {name: [] for name in functions}, time.perf_counter()
+    for done in range(rounds):
+        if done >= 3 and time.perf_counter() - begun > LIMIT:
+            break
         for name, function in functions.items():
             start = time.perf_counter()
             function()
@@ -112,30 +122,33 @@ def interleaved(functions: dict, *, rounds: int) -> dict[str, float]:
     return {name: sorted(values)[len(values) // 2] for name, values in times.items()}
 
 
-def measure(name: str, rounds: int) -> dict[str, float]:
+def measure(name: str, rounds: int, *, with_plain: bool) -> dict[str, float]:
+    """The ratios of a shape; the plain way, which takes most of the time, only where it is wanted."""
     shape = SHAPES[name]
     torch.manual_seed(0)
     x = torch.randn(shape["batch"], shape["time"], shape["channels"])
     labels = torch.randint(shape["classes"], (shape["batch"],))
     counts = torch.full((shape["classes"],), 100.0)
     model = Recurrent((shape["channels"],), shape["classes"], hidden=shape["hidden"], order=shape["order"])
-    plain = Plain(model)
-    with torch.no_grad():
-        torch.testing.assert_close(model(x).logits, plain(x), rtol=1e-3, atol=1e-4)
     ours = training_step(lambda data: model(data).logits, model, our_losses, x, labels, counts)
-    theirs = training_step(plain, plain, matrix_losses, x, labels, counts)
-    seconds = interleaved({"gemm": matrix_products(**shape), "ours": ours, "plain": theirs}, rounds=rounds)
-    lean, fat = peak_bytes(ours), peak_bytes(theirs)
-    lean += kept_bytes(model)
-    print(f"{name.upper()}: {' '.join(f'{key}={value}' for key, value in shape.items())}")
+    functions = {"gemm": matrix_products(**shape), "ours": ours}
+    if with_plain:
+        plain = Plain(model)
+        with torch.no_grad():
+            torch.testing.assert_close(model(x).logits, plain(x), rtol=1e-3, atol=1e-4)
+        functions["plain"] = training_step(plain, plain, matrix_losses, x, labels, counts)
+    seconds = interleaved(functions, rounds=rounds)
+    threads = torch.get_num_threads()
+    print(f"{name.upper()}: {' '.join(f'{key}={value}' for key, value in shape.items())}, {threads} thread(s)")
     print(f"   matrix products alone {1e3 * seconds['gemm']:9.1f} ms")
-    print(f"   ours                  {1e3 * seconds['ours']:9.1f} ms  {lean / 2**20:9.0f} MiB")
-    print(f"   plain                 {1e3 * seconds['plain']:9.1f} ms  {fat / 2**20:9.0f} MiB")
-    return {
-        f"gemm_ratio_{name}": seconds["ours"] / seconds["gemm"],
-        f"speedup_{name}": seconds["plain"] / seconds["ours"],
-        f"memory_ratio_{name}": lean / fat,
-    }
+    print(f"   ours                  {1e3 * seconds['ours']:9.1f} ms")
+    ratios = {f"gemm_ratio_{name}_{threads}": seconds["ours"] / seconds["gemm"]}
+    if with_plain:
+        lean, fat = peak_bytes(ours) + kept_bytes(model), peak_bytes(functions["plain"])
+        print(f"   plain                 {1e3 * seconds['plain']:9.1f} ms")
+        print(f"   memory: ours {lean / 2**20:.0f} MiB, plain {fat / 2**20:.0f} MiB")
+        ratios |= {f"speedup_{name}": seconds["plain"] / seconds["ours"], f"memory_ratio_{name}": lean / fat}
+    return ratios
 
 
 def kept_bytes(model: Recurrent) -> int:
@@ -143,13 +156,41 @@ def kept_bytes(model: Recurrent) -> int:
     return sum(piece.numel() * piece.element_size() for piece in model.cell.workspace._idle)
 
 
+def live_step(order: int | None, *, repeats: int = 400) -> tuple[float, float]:
+    """Median seconds of one observation of one series through model and rule, and of its matrix products."""
+    model = Recurrent((128,), 10, hidden=128, order=order).eval()
+    rule, observation = MSPRT(1e9), torch.randn(1, 128)
+    state, decided = model.init(1), rule.init(1)
+    windows = order or 1
+    sizes = ((1, 128, 512), (windows, 128, 512), (1 if order is None else 2, 128, 10))
+    products = [(torch.randn(m, k), torch.randn(k, n), torch.empty(m, n)) for m, k, n in sizes]
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(repeats):
+        start = time.perf_counter()
+        state, scores, _ = model.step(state, observation)
+        decided, _, _ = rule.step(decided, scores)
+        middle = time.perf_counter()
+        for left, right, out in products:
+            torch.mm(left, right, out=out)
+        end = time.perf_counter()
+        times[0].append(middle - start)
+        times[1].append(end - middle)
+    return sorted(times[0])[repeats // 2], sorted(times[1])[repeats // 2]
+
+
 def main() -> None:
-    torch.set_num_threads(THREADS)
-    print(f"one training step, float32, {THREADS} threads; medians of steps taken in turns")
     ratios: dict[str, float] = {}
-    for name, rounds in (("a", 9), ("b", 5), ("c", 9)):
-        ratios |= measure(name, rounds)
-    finish(**ratios, threads=THREADS)
+    compiled = fused_for(torch.zeros(1), Recurrent((1,), 2, hidden=1, order=1).cell.activation) is not None
+    print(f"float32, medians of steps taken in turns; compiled kernel: {'yes' if compiled else 'no'}")
+    for threads in THREADS:
+        torch.set_num_threads(threads)
+        for name, rounds in (("a", 9), ("b", 5), ("c", 9)):
+            ratios |= measure(name, rounds, with_plain=threads == THREADS[0])
+        for key, order in (("25", 25), ("full", None)):
+            ours, products = live_step(order)
+            print(f"live, order {key}, {threads} thread(s): {1e3 * ours:.3f} ms, products {1e3 * products:.3f} ms")
+            ratios |= {f"live_ms_{key}_{threads}": 1e3 * ours, f"live_ratio_{key}_{threads}": ours / products}
+    finish(**ratios, compiled=compiled)
 
 
 if __name__ == "__main__":
