@@ -1,8 +1,9 @@
 """Many live series by key: the fold, and the row of each key."""
 
 from collections.abc import KeysView, Mapping, Sequence
+from copy import copy
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -15,10 +16,20 @@ from sooner.stream.fold import AtEnd, Decision, Fold, FoldStep, Prepare
 from sooner.stream.rows import Rows
 from sooner.stream.snapshot import FleetState, Owner, pack, unpack
 from sooner.stream.times import Tick, Times
-from sooner.types import ArrayLike, FloatArray, LiveState
+from sooner.types import ArrayLike, FloatArray, IntArray, LiveState
 
 Key: TypeAlias = str | int
 K = TypeVar("K", bound=Key)
+
+
+class Advance(NamedTuple):
+    """What `Fleet.advance` did: the indices that were decided, with decisions and scores, the new keys, and the refusals."""
+
+    stopped: list[int]
+    decisions: list[Decision]
+    scores: FloatArray
+    fresh: list[Key]
+    refused: dict[int, InvalidArgument]
 
 
 class Fleet:
@@ -101,6 +112,11 @@ class Fleet:
             return self._decided[key]
         remedy = "A series begins with its first observation."
         raise InvalidArgument("key", "that of a series with observations", repr(key), remedy)
+
+    def conclude(self, keys: Sequence[Key]) -> tuple[list[Decision], FloatArray]:
+        """End some open series, all different; returns their decisions and their newest scores, (keys, classes)."""
+        scores, _ = self.peek(keys)
+        return list(self._finish(list(keys)).values()), scores
 
     def finish_all(self) -> dict[Key, Decision]:
         """End all open series; returns their decisions, in the order in which the series were opened."""
@@ -214,6 +230,101 @@ class Fleet:
             self._decided.update(decisions)
         return decisions
 
+    @torch.inference_mode()
+    def advance(self, keys: Sequence[Key], values: FloatArray, ticks: Mapping[Key, Tick] | None = None) -> "Advance":
+        """Process one observation of each of these series, which are not closed; those that are refused cost only themselves.
+
+        As `update`, for callers that have checked the keys: all different, strings or integers.
+
+        Args:
+            keys: one for each row.
+            values: (keys, channels), with the gap as the last channel for a model that reads gaps.
+            ticks: for such a model, the times from `tick_and_gap`.
+        """
+        self._fold.refuse_training()
+        refused: dict[int, InvalidArgument] = {}
+        known = np.array([self._row_of.get(key, -1) for key in keys], dtype=np.int64)
+        # In the order of the rows, new series behind the others.
+        order = np.argsort(np.where(known < 0, len(self), known), kind="stable")
+        while len(order):
+            count = int((known[order] >= 0).sum())
+            rows = None if count == len(self) else torch.from_numpy(known[order[:count]])
+            step, bad = self._attempt(rows, [keys[index] for index in order], values[order])
+            if step is not None:
+                break
+            refused.update((int(order[index]), error) for index, error in bad.items())
+            order = np.delete(order, list(bad))
+        else:
+            return Advance([], [], np.empty((0, self._fold.model.classes)), [], refused)
+        decided = self._fold.decided(step)
+        ordered = [keys[index] for index in order]
+        self._keep(rows, step, ordered[count:])
+        if ticks is not None:
+            self._times.keep(ordered, {key: ticks[key] for key in ordered if key in ticks})
+        scores = step.scores[list(decided)].double().cpu().numpy()
+        closed = {ordered[row]: decision for row, decision in decided.items()}
+        self._close(list(closed))
+        self._decided.update(closed)
+        stopped = [int(order[row]) for row in decided]
+        return Advance(stopped, list(decided.values()), scores, ordered[count:], refused)
+
+    def tick_and_gap(self, key: Key, time: object) -> tuple[Tick, float]:
+        """The time of the next observation of a series, and the gap to its previous one."""
+        tick = self._times.ticks({key: time}, [key], self._row_of)[key]
+        return tick, self._times.gap(key, tick)
+
+    def check(self, observation: ArrayLike) -> None:
+        """Raise what is wrong with an observation, if the model cannot read it."""
+        self._fold.blame(observation, name="observation")
+
+    def peek(self, keys: Sequence[Key]) -> tuple[FloatArray, IntArray]:
+        """Of some open series: (keys, classes), their newest scores, and (keys,), how many observations were read."""
+        rows = self._rows_of(list(keys))
+        scores, ages = (tensor[rows].cpu().numpy() for tensor in self._rows.all()[-2:])
+        return scores.astype(np.float64), ages
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The names of the classes."""
+        return self._fold.classes
+
+    def _attempt(
+        self, rows: torch.Tensor | None, keys: list[Key], values: FloatArray
+    ) -> tuple[FoldStep | None, dict[int, InvalidArgument]]:
+        """The step of the fold, or what is wrong with single observations."""
+        before = self._before(rows, len(keys))
+        x = None
+        try:
+            x = self._fold.read(values, before[0].device)
+            step = self._fold.observe(before, x)
+        except (ValueError, RuntimeError):
+            bad = self._blamed(keys, values, x)
+            if not bad:
+                raise
+            return None, bad
+        if self._fold.stray_row(step) is None:
+            return step, {}
+        stray = (~step.scores.isfinite()).any(dim=1).nonzero()[:, 0].tolist()
+        return None, {row: self._stray(keys[row], step, row) for row in stray}
+
+    def _blamed(self, keys: list[Key], values: FloatArray, x: torch.Tensor | None) -> dict[int, InvalidArgument]:
+        """The errors of single observations, by row."""
+        suspects: Sequence[int] = range(len(keys))
+        if x is not None and tuple(x.shape) == (len(keys), *self._fold.model.features):
+            suspects = (~x.flatten(1).isfinite()).any(dim=1).nonzero()[:, 0].tolist()
+        elif x is not None:  # all have the same wrong shape
+            try:
+                self._fold.blame(values[0], name=self._name(keys[0]))
+            except InvalidArgument as error:
+                return {row: copy(error).about(self._name(key)) for row, key in enumerate(keys)}
+        bad = {}
+        for row in suspects:
+            try:
+                self._fold.blame(values[row], name=self._name(keys[row]))
+            except InvalidArgument as error:
+                bad[row] = error
+        return bad
+
     def _known_and_fresh(self, observations: Mapping[Any, ArrayLike]) -> tuple[list[Key], list[Key]]:
         """The keys of open series and those of new ones."""
         fresh = [key for key in observations if key not in self._row_of]
@@ -231,11 +342,7 @@ class Fleet:
 
     def _observe(self, rows: torch.Tensor | None, keys: list[Key], values: list[ArrayLike]) -> FoldStep:
         """The step of the fold; the rows are not changed yet."""
-        before = self._rows.all() if rows is None else self._rows.take(rows)
-        count = len(before[-1])
-        if count < len(keys):
-            fresh = self._fold.fresh(len(keys) - count)
-            before = tuple(torch.cat(pair) for pair in zip(before, fresh, strict=True)) if count else fresh
+        before = self._before(rows, len(keys))
         try:
             step = self._fold.observe(before, self._fold.read(values, before[0].device))
         except (ValueError, RuntimeError):
@@ -244,10 +351,22 @@ class Fleet:
             raise
         stray = self._fold.stray_row(step)
         if stray is not None:
-            got = f"{step.scores[stray].tolist()} from {self._name(keys[stray])} at time {int(step.after[-1][stray])}"
-            remedy = "Check for an overflow in the model or in its input."
-            raise InvalidArgument("scores", "finite", got, remedy)
+            raise self._stray(keys[stray], step, stray)
         return step
+
+    def _before(self, rows: torch.Tensor | None, count: int) -> LiveState:
+        """The state of the series in these rows (None for all), and of as many new ones as are missing."""
+        before = self._rows.all() if rows is None else self._rows.take(rows)
+        known = len(before[-1])
+        if known == count:
+            return before
+        fresh = self._fold.fresh(count - known)
+        return tuple(torch.cat(pair) for pair in zip(before, fresh, strict=True)) if known else fresh
+
+    def _stray(self, key: Key, step: FoldStep, row: int) -> InvalidArgument:
+        """The error of scores that are not finite."""
+        got = f"{step.scores[row].tolist()} from {self._name(key)} at time {int(step.after[-1][row])}"
+        return InvalidArgument("scores", "finite", got, "Check for an overflow in the model or in its input.")
 
     def _keep(self, rows: torch.Tensor | None, step: FoldStep, fresh: list[Key]) -> None:
         """Store the new state, with new series behind the others."""
