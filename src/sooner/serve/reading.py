@@ -51,7 +51,7 @@ class Reading:
             last_id: ID of the newest decision.
         """
         rejected = sorted((*outcome.rejected, *self.rejected))
-        numbers, late = [rejection.line for rejection in rejected], sorted(outcome.late)
+        numbers, late = [rejection.line for rejection in rejected], sorted(outcome.late_lines)
         answers: list[Answer] = []
         for start, end, count in zip(self.starts, self.starts[1:], counts, strict=False):
             own = rejected[bisect_right(numbers, start) : bisect_right(numbers, end)]

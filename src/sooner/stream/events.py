@@ -1,7 +1,7 @@
 """Decisions of live series as events: numbered, with what they rest on."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -63,6 +63,7 @@ class Outcome(NamedTuple):
         events: the decisions.
         position: the position in the journal; what was accepted is on disk once `journal.durable` has reached it. 0 without one.
         late: how many observations came after the decision of their series, and were ignored.
+        late_lines: their line numbers, if they were read from lines.
     """
 
     accepted: int
@@ -70,6 +71,7 @@ class Outcome(NamedTuple):
     events: list[Event]
     position: int
     late: int
+    late_lines: Sequence[int] = ()
 
 
 class RecentEvents:

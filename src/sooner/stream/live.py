@@ -60,6 +60,13 @@ class _Work:
     verdicts: list[tuple[int, Verdict]] = field(default_factory=list)
     accepted: int = 0
     late: int = 0
+    late_lines: list[int] = field(default_factory=list)
+
+    def ignore(self, index: int) -> None:
+        """Count a late arrival."""
+        self.late += 1
+        if self.batch.numbers:
+            self.late_lines.append(self.batch.numbers[index])
 
     def refuse(self, index: int, expected: str, reason: str, kind: str) -> None:
         """Refuse an arrival."""
@@ -126,7 +133,7 @@ class LiveSeries:
             self._process(work, wave)
         self._evict()
         events += self._published(work.in_order())
-        return Outcome(work.accepted, sorted(work.rejected), events, 0, work.late)
+        return Outcome(work.accepted, sorted(work.rejected), events, 0, work.late, work.late_lines)
 
     def tick(self, now: float) -> list[Event]:
         """End the series whose silence or deadline in seconds is over."""
@@ -199,6 +206,10 @@ class LiveSeries:
         key = _key(series)
         return self._shown([key])[0] if key in self._opened else None
 
+    def unknown(self, keys: Sequence[Key]) -> list[Key]:
+        """The IDs among these of which no series is open or remembered, each once, in their order."""
+        return list(dict.fromkeys(key for key in keys if key not in self._opened and key not in self._fleet.decided))
+
     def events(self, after: int = 0, limit: int = 1000) -> list[Event]:
         """The events with larger IDs than `after`, the oldest first; those before `first_id` are forgotten."""
         return self._recent.after(after, limit)
@@ -249,7 +260,7 @@ class LiveSeries:
             if keys[index] not in decided or self._rearmed(keys[index]):
                 admitted.append(index)
             elif self.settings.late == "ignore":
-                work.late += 1
+                work.ignore(index)
             else:
                 reason = f"It was {closing(decided[keys[index]])}; a name begins another series once a line has ended the first."
                 work.refuse(index, "one of a series that is still open", reason, "late")
