@@ -93,6 +93,8 @@ class Bodies:
         starts, counts = [self._reader.lines], []
         for body in bodies:
             own = body.split(b"\n")
+            if not own[-1]:
+                del own[-1]  # after the last newline
             lines += own
             counts.append(sum(map(bool, map(bytes.strip, own))))
             starts.append(starts[0] + len(lines))
@@ -115,7 +117,7 @@ class Bodies:
         self, arrivals: Batch | list[Arrival | Rejection], live: LiveSeries, now: float
     ) -> tuple[Batch | list[Arrival | Rejection], list[Rejection]]:
         """Without those that would open too many series."""
-        keys = arrivals.keys if isinstance(arrivals, Batch) else [a.key for a in arrivals if isinstance(a, Arrival)]
+        keys = arrivals.keys if isinstance(arrivals, Batch) else _keys(arrivals)
         fresh = live.unknown(keys)
         if not fresh:
             return arrivals, []
@@ -193,3 +195,7 @@ def _channels_of(clf: EarlyClassifier) -> tuple[str, ...]:
     shape = clf.standardizer_.mean.shape
     count = shape[0] if len(shape) == 1 else 1
     return (WHOLE,) if count == 1 else tuple(f"{WHOLE}{index}" for index in range(count))
+
+
+def _keys(arrivals: Sequence[Arrival | Rejection]) -> list[Key]:
+    return [arrival.key for arrival in arrivals if isinstance(arrival, Arrival) and arrival.key is not None]

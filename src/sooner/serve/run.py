@@ -107,25 +107,29 @@ def run(make: Callable[[], Service], address: Address, access: Access, tell: Tel
 
     async def serve() -> None:
         service = make()
-        config = uvicorn.Config(
-            application(service, access),
-            ssl_certfile=address.certificate,
-            ssl_keyfile=address.key,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            ws_max_size=service.limits.body,
-            ws_max_queue=8,
-            timeout_graceful_shutdown=_PATIENCE,
-            lifespan="on",
-        )
-        await Server(config, service, tell).serve([listener])
+        await server_of(service, address, access, tell).serve([listener])
         tell(service.farewell())
 
-    uvicorn.config.LOGGING_CONFIG["handlers"]["default"]["stream"] = "ext://sys.stderr"
     with listener, asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(serve())
+
+
+def server_of(service: Service, address: Address, access: Access, tell: Tell) -> Server:
+    """The server of a service; `server.serve([listening(address)])` runs it until `server.should_exit`."""
+    config = uvicorn.Config(
+        application(service, access),
+        ssl_certfile=address.certificate,
+        ssl_keyfile=address.key,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws_max_size=service.limits.body,
+        ws_max_queue=8,
+        timeout_graceful_shutdown=_PATIENCE,
+        lifespan="on",
+    )
+    return Server(config, service, tell)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

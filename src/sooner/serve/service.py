@@ -205,7 +205,7 @@ class Service:
         self.series.sample()
         if now - self._snapshot_at >= self.settings.snapshot_every:
             self._snapshot_at = now
-            self.live.snapshot()
+            self._snapshot()
         answers = reading.answers(outcome, counts, self.live.last_id)
         rejected = Counter(rejection.kind for rejection in (*outcome.rejected, *reading.rejected))
         return answers, outcome.events, outcome.accepted, rejected
@@ -228,12 +228,18 @@ class Service:
         return await self.call(lambda _: self.live.events(after, limit))
 
     def _sync(self) -> None:
-        began = time.perf_counter()
-        self.live.sync()
-        self._lag = time.perf_counter() - began
+        if self.journal is not None:
+            began = time.perf_counter()
+            self.live.sync()
+            self._lag = time.perf_counter() - began
+
+    def _snapshot(self) -> None:
+        if self.journal is not None:
+            self.live.snapshot()
 
     def _close(self) -> None:
-        self.live.close()
+        if self.journal is not None:
+            self.live.close()
 
 
 def _unwritable(error: OSError) -> Refusal:

@@ -149,14 +149,19 @@ class JsonLines(LineReader):
 
     def read(self, lines: Sequence[str | bytes]) -> Batch | list[Arrival | Rejection]:
         """The next lines, for `LiveSeries.take`; blank ones are skipped."""
-        while lines and not lines[-1].strip():  # as after the last newline
-            self._number += 1
-            lines = lines[:-1]
-        batch = self._at_once(lines) if len(lines) > 1 and self._known is not None else None
-        if batch is None:
-            return self._one_by_one(lines)
-        self._number += len(lines)
-        return batch
+        end = len(lines)
+        while end and not lines[end - 1].strip():  # as after the last newline
+            end -= 1
+        blank, lines = len(lines) - end, lines[:end]
+        read: Batch | list[Arrival | Rejection] | None = None
+        if len(lines) > 1 and self._known is not None:
+            read = self._at_once(lines)
+        if read is None:
+            read = self._one_by_one(lines)
+        else:
+            self._number += len(lines)
+        self._number += blank
+        return read
 
     def _at_once(self, lines: Sequence[str | bytes]) -> Batch | None:
         """The lines as columns, if all of them are good and alike: a fifth of the time. None for others."""
