@@ -78,11 +78,11 @@ def post(client, body, **options):
     return answer.json() if answer.status_code == 200 else answer
 
 
-def events_of(client, *, after=0, count=None, url="/v1/decisions", **headers):
+def events_of(client, *, after=0, count=None, format="plain", **headers):  # noqa: A002
     """Server-sent events, as pairs of ID and data."""
     found = []
     accept = {"accept": "text/event-stream", **headers}
-    with client.stream("GET", url, params={"after": after}, headers=accept) as answer:
+    with client.stream("GET", "/v1/decisions", params={"after": after, "format": format}, headers=accept) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         number = None
         for text in answer.iter_lines():

@@ -97,9 +97,10 @@ class _Reads:
                 raise Refusal(400, "The header Last-Event-ID must be the ID of a decision.")
             resumed = None if last_event_id is None else min(int(last_event_id[:19]), LARGEST)
             last = resumed if resumed is not None else after if after is not None else service.published.last_id
+            service.refuse_connection()
             events = event_stream(service.published, last, service.source, format)
             headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-            return StreamingResponse(service.counted(events), media_type="text/event-stream", headers=headers)
+            return StreamingResponse(_counted(service, events), media_type="text/event-stream", headers=headers)
         events_after = await service.published.after(after or 0, limit)
         records = [shaped(event, service.source, format) for event in events_after]
         return answer({"decisions": records, "last_id": service.published.last_id})
@@ -239,6 +240,12 @@ def application(service: Service, access: Access) -> Any:
     app.exception_handler(HTTPException)(_not_found)
     app.router.redirect_slashes = False
     return Guard(_Front(app, service), access)
+
+
+async def _counted(service: Service, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    with service.connected():
+        async for part in parts:
+            yield part
 
 
 class _Front:

@@ -4,9 +4,9 @@ import asyncio
 import errno
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ from sooner.serve.labels import labels_of
 from sooner.serve.limits import Limits
 from sooner.serve.metrics import Metrics
 from sooner.serve.model import classifier_of, refuse_other
-from sooner.serve.reading import Bodies
+from sooner.serve.reading import Bodies, refuse_many_lines
 from sooner.serve.series import SeriesView
 from sooner.stream.events import Event
 from sooner.stream.live import LiveSeries
@@ -106,6 +106,11 @@ class Service:
         self._publish(events)
         return result
 
+    async def observe(self, body: bytes) -> dict[str, Any]:
+        """What became of lines of observations, once it is durable."""
+        refuse_many_lines(body)
+        return await self.gatherer.submit(body)
+
     async def threshold(self) -> dict[str, Any]:
         """For `GET /v1/threshold`."""
         return await self.call(lambda _: self.dial.state(self.live.rule))
@@ -156,15 +161,6 @@ class Service:
         self.published.stop()
         self.ended.set()
 
-    async def counted(self, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The parts of a long answer, which counts as an open connection."""
-        self._connections += 1
-        try:
-            async for part in parts:
-                yield part
-        finally:
-            self._connections -= 1
-
     async def swap(self, content: bytes) -> dict[str, Any]:
         """For `PUT /v1/model`."""
         raise Refusal(501, "Not yet.")
@@ -179,11 +175,20 @@ class Service:
             return f"Stopped after {decisions:,} decisions: {lost}."
         return f"Stopped after {decisions:,} decisions: {series:,} open series are kept in {self.journal}."
 
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """Count a long connection while it lasts."""
+        self._connections += 1
+        try:
+            yield
+        finally:
+            self._connections -= 1
+
     def refuse_connection(self) -> None:
         """Refuse a long connection, if there are too many."""
         if self._connections >= self.limits.connections:
-            limit = self.limits.connections
-            raise Refusal(429, f"{limit:,} event streams are open, the limit of this service.", retry_after=10)
+            text = f"{self.limits.connections:,} event streams and WebSockets are open, the limit of this service."
+            raise Refusal(429, text, retry_after=10)
 
     async def _process(self, bodies: Sequence[bytes]) -> Sequence[Answer]:
         """The answers to some requests, in the order of the requests."""
