@@ -121,7 +121,8 @@ def test_event_streams_and_websockets_are_limited(clf):
             running.client.stream("GET", "/v1/decisions", headers=accept) as first,
             connect(running.url.replace("http", "ws") + "/v1/observations"),
         ):
-            assert next(first.iter_lines()) == ": sooner"
+            texts = first.iter_lines()
+            assert next(texts) == ": sooner"
             refused = running.client.get("/v1/decisions", headers=accept)
             assert (refused.status_code, refused.headers["retry-after"]) == (429, "10")
             with pytest.raises(InvalidStatus):
