@@ -94,7 +94,7 @@ def test_other_credentials_are_refused(guarded, value):
 @pytest.mark.parametrize(
     "target",
     ["//v1/stats", "/v1//stats", "/./v1/stats", "/livez/../v1/stats", "/livez/..%2fv1/stats", "/V1/STATS",
-     "/v1/stats/", "/v1/stats%00",     
+     "/v1/stats/", "/v1/stats%00",
      "/livez;/v1/stats", "/livez?/v1/stats", "http://127.0.0.1/v1/stats", "/%76%31/stats", "/readyz%2f..%2fv1%2fstats"],
 )  # fmt: skip
 def test_tricks_with_paths_show_nothing(guarded, target):

@@ -162,10 +162,8 @@ class _Writes:
 
     def __init__(self, app: FastAPI, service: Service) -> None:
         self._service = service
-        body = {
-            "required": True,
-            "content": {"application/x-ndjson": {"schema": {"type": "string"}, "example": _EXAMPLE}},
-        }
+        lines = {"schema": {"type": "string"}, "example": _EXAMPLE}
+        body = {"content": {"application/x-ndjson": lines, "text/plain": lines}}
         file = {
             "required": True,
             "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
