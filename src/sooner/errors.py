@@ -179,6 +179,26 @@ class TrainingDiverged(SoonerError, ArithmeticError):
         self.series = series
 
 
+class JournalFailed(SoonerError, RuntimeError):
+    """The journal of live series cannot be written.
+
+    Attributes:
+        full: whether there is no space left; then nothing was changed, and the same can be tried again.
+
+    >>> print(JournalFailed("live/", "No space left on device", full=True))
+    The journal in live/ cannot be written: No space left on device. Nothing was taken. Make room, and send it again.
+    """
+
+    def __init__(self, folder: str, reason: str, *, full: bool, final: bool = False) -> None:
+        remedy = "Nothing was taken. Make room, and send it again."
+        if final:
+            remedy = "Start the program again: it goes on from what is on the disk."
+        elif not full:
+            remedy = "Nothing was taken. Check the disk and the rights of the folder."
+        super().__init__(f"The journal in {folder} cannot be written: {reason.rstrip('.')}. {remedy}")
+        self.full = full
+
+
 class NoTrialFinished(SoonerError, RuntimeError):
     """Every trial was pruned or diverged."""
 
