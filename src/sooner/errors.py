@@ -1,6 +1,7 @@
 """The exceptions and warnings of sooner: a message names the argument, the expected and the given value, and a remedy."""
 
 import difflib
+import errno
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -179,7 +180,7 @@ class TrainingDiverged(SoonerError, ArithmeticError):
         self.series = series
 
 
-class JournalFailed(SoonerError, RuntimeError):
+class JournalFailed(SoonerError, OSError):
     """The journal of live series cannot be written.
 
     Attributes:
@@ -197,6 +198,7 @@ class JournalFailed(SoonerError, RuntimeError):
             remedy = "Nothing was taken. Check the disk and the rights of the folder."
         super().__init__(f"The journal in {folder} cannot be written: {reason.rstrip('.')}. {remedy}")
         self.full = full
+        self.errno = errno.ENOSPC if full else errno.EIO
 
 
 class NoTrialFinished(SoonerError, RuntimeError):

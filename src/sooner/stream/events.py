@@ -1,7 +1,7 @@
 """Decisions of live series as events: numbered, with what they rest on."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -63,13 +63,15 @@ class Outcome(NamedTuple):
         events: the decisions.
         position: the position in the journal; what was accepted is on disk once `journal.durable` has reached it. 0 without one.
         late: how many observations came after the decision of their series, and were ignored.
+        late_lines: their line numbers, if they were read from lines.
     """
 
     accepted: int
     rejected: list[Rejection]
     events: list[Event]
-    position: int
-    late: int
+    position: int = 0
+    late: int = 0
+    late_lines: Sequence[int] = ()
 
 
 class RecentEvents:

@@ -105,7 +105,7 @@ class LiveSeries:
         """Process some arrivals, any number for each series, in their order."""
         batch = arrivals if isinstance(arrivals, Batch) else Batch.of(arrivals, self._fleet.check)
         if not len(batch):
-            return Outcome(0, sorted(batch.rejected), self.tick(now), self._position, 0)
+            return Outcome(0, sorted(batch.rejected), self.tick(now), self._position)
         self._clock(now)
         if self.journal is not None:
             self._log(packed_batch(batch, self._now))
@@ -230,6 +230,11 @@ class LiveSeries:
         key = _key(series)
         return self._shown([key])[0] if key in self._fleet else None
 
+    def unknown(self, keys: Sequence[Key]) -> list[Key]:
+        """The IDs among these of which no series is open or closed, each once, in their order."""
+        decided, rows = self._fleet.decided, self._fleet.rows_of(keys)
+        return list(dict.fromkeys(keys[i] for i in np.flatnonzero(rows < 0).tolist() if keys[i] not in decided))
+
     def closed(self, series: Key | None) -> bool:
         """Whether an ID is closed, so that its observations are late."""
         return _key(series) in self._fleet.decided
@@ -297,7 +302,7 @@ class LiveSeries:
         events = self._expire()
         taken = self._runs.take(batch, self._now)
         events += self._published(taken.verdicts)
-        return Outcome(taken.accepted, sorted(taken.rejected), events, self._position, taken.late)
+        return Outcome(taken.accepted, sorted(taken.rejected), events, self._position, taken.late, taken.late_lines)
 
     def _expire(self) -> list[Event]:
         """End the series whose silence or deadline in seconds is over."""

@@ -41,9 +41,15 @@ class Taken:
     batch: Batch
     accepted: int = 0
     late: int = 0
+    late_lines: list[int] = field(default_factory=list)
     rejected: list[Rejection] = field(default_factory=list)
     refused: set[int] = field(default_factory=set)
     found: list[tuple[int, Verdict]] = field(default_factory=list)
+
+    def ignore(self, index: int) -> None:
+        """Count an arrival that comes too late."""
+        self.late += 1
+        self.late_lines += self.batch.numbers[index : index + 1]
 
     def refuse(self, index: int, expected: str, reason: str, kind: str) -> None:
         """Refuse an arrival."""
@@ -198,7 +204,7 @@ class Runs:
                 continue
             admitted[place] = False
             if self.settings.late == "ignore":
-                taken.late += 1
+                taken.ignore(index)
             else:
                 again = "a name begins another series once a line has ended the first."
                 reason = f"It was {closing(decided[key])}; {again}"

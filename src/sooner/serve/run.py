@@ -1,0 +1,136 @@
+"""Running a service: the server on its address, and the graceful stop."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from sooner.errors import InvalidArgument
+from sooner.serve.access import Access
+from sooner.serve.app import application
+from sooner.serve.service import Service
+
+Tell = Callable[[str], None]
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_PATIENCE = 10
+_SWITCH = 0.001
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a service listens.
+
+    Attributes:
+        host: an address of this machine.
+        port: 0 takes a free one.
+        certificate: file of the TLS certificate; None for plain HTTP.
+        key: file of its private key.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            got = "only one of them"
+            raise InvalidArgument("certificate", "given together with its key", got, "Give both files, or none.")
+
+
+class Server(uvicorn.Server):
+    """A server that tells the service to stop before it waits for connections, and does not raise the signal again."""
+
+    def __init__(self, config: uvicorn.Config, service: Service, tell: Tell) -> None:
+        super().__init__(config)
+        self._service, self._tell = service, tell
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Listen, and say where."""
+        await super().startup(sockets)
+        if self.started:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            scheme = "https" if self.config.is_ssl else "http"
+            name = f"[{host}]" if ":" in host else host
+            self._tell(f"Listening on {scheme}://{name}:{port} (page at /, interface at /docs). Ctrl-C stops.")
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """Let event streams and WebSockets end, then wait for the requests that are being answered."""
+        self._tell("Stopping: no new observations are taken.")
+        self._service.stop()
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on SIGINT and SIGTERM, and at the second one at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def listening(address: Address) -> socket.socket:
+    """A socket that listens on an address."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        return socket.create_server((address.host, address.port), family=family, backlog=2048)
+    except OSError as error:
+        remedy = "Give another --host or --port; --port 0 takes a free one."
+        text = f"{address.host}:{address.port} ({error.strerror})"
+        raise InvalidArgument("port", "a free port of an address of this machine", text, remedy) from None
+
+
+def run(make: Callable[[], Service], address: Address, access: Access, tell: Tell) -> None:
+    """Serve until SIGTERM or Ctrl-C; then drain, take a snapshot and say so.
+
+    Args:
+        make: makes the service, within the event loop.
+        address: where it listens.
+        access: who may use it.
+        tell: prints a message.
+    """
+    sys.setswitchinterval(_SWITCH)  # the event loop must not wait 5 ms for the worker thread
+    listener = listening(address)
+
+    async def serve() -> None:
+        service = make()
+        config = uvicorn.Config(
+            application(service, access),
+            ssl_certfile=address.certificate,
+            ssl_keyfile=address.key,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            ws_max_size=service.limits.body,
+            ws_max_queue=8,
+            timeout_graceful_shutdown=_PATIENCE,
+            lifespan="on",
+        )
+        await Server(config, service, tell).serve([listener])
+        tell(service.farewell())
+
+    uvicorn.config.LOGGING_CONFIG["handlers"]["default"]["stream"] = "ext://sys.stderr"
+    with listener, asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(serve())
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop
+    except ImportError:  # not on Windows
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
