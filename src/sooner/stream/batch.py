@@ -1,7 +1,8 @@
 """Arrivals as columns, so that many cost little more than the model's step."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -73,13 +74,17 @@ class Batch:
         """The row of an arrival in `values`."""
         return index if self.rows is None else int(self.rows[index])
 
-    def values_of(self, indices: Sequence[int]) -> FloatArray:
+    def values_of(self, indices: IntArray) -> FloatArray:
         """The observations of some arrivals."""
         if len(indices) == len(self.values):
             return self.values
-        rows: Any = list(indices) if self.rows is None else self.rows[list(indices)]
-        values: FloatArray = self.values[rows]
+        values: FloatArray = self.values[indices if self.rows is None else self.rows[indices]]
         return values
+
+    @cached_property
+    def ending(self) -> frozenset[int]:
+        """The indices of the arrivals that end their series."""
+        return frozenset(self.ends)
 
     def refusal(self, index: int, expected: str, remedy: str, kind: str) -> Rejection:
         """The rejection of an arrival."""
@@ -87,11 +92,8 @@ class Batch:
             return Rejection(0, remedy, kind)
         return RefusedLine(self.numbers[index], expected, self.texts[index], remedy, kind).rejection
 
-    def waves(self) -> Iterator[Sequence[int]]:
+    def waves(self) -> list[list[int]]:
         """The indices of the first arrival of each series, of the second one, and so on."""
-        if len(set(self.keys)) == len(self.keys):
-            yield range(len(self.keys))
-            return
         waves: list[list[int]] = []
         counts: dict[Key, int] = {}
         for index, key in enumerate(self.keys):
@@ -100,7 +102,7 @@ class Batch:
             if count == len(waves):
                 waves.append([])
             waves[count].append(index)
-        yield from waves
+        return waves
 
 
 def _stacked(observations: list[FloatArray | None], times: list[Any]) -> tuple[IntArray | None, FloatArray | None]:

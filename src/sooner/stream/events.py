@@ -69,8 +69,8 @@ class Outcome(NamedTuple):
     accepted: int
     rejected: list[Rejection]
     events: list[Event]
-    position: int
-    late: int
+    position: int = 0
+    late: int = 0
     late_lines: Sequence[int] = ()
 
 

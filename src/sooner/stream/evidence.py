@@ -23,7 +23,8 @@ def softmax(scores: FloatArray, times: IntArray) -> FloatArray:
     """(series, classes): the posteriors, where scores include the log prior and need no calibration."""
     del times
     weights: FloatArray = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True)
+    weights /= weights.sum(axis=1, keepdims=True)
+    return weights
 
 
 def posteriors_of_named(

@@ -2,6 +2,7 @@
 
 from collections.abc import KeysView, Mapping, Sequence
 from copy import copy
+from itertools import repeat
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -23,12 +24,22 @@ K = TypeVar("K", bound=Key)
 
 
 class Advance(NamedTuple):
-    """What `Fleet.advance` did: the indices that were decided, with decisions and scores, the new keys, and the refusals."""
+    """What `Fleet.advance` did.
 
+    Attributes:
+        order: the indices of the observations that were processed; those that opened a series come last.
+        rows: the row of each of them now.
+        stopped: the indices of those that stop their series, with `decisions` and `scores`, (stopped, classes).
+        decisions: one for each.
+        scores: the scores that were decided on.
+        refused: what is wrong with the others, by index.
+    """
+
+    order: IntArray
+    rows: IntArray
     stopped: list[int]
     decisions: list[Decision]
     scores: FloatArray
-    fresh: list[Key]
     refused: dict[int, InvalidArgument]
 
 
@@ -112,11 +123,6 @@ class Fleet:
             return self._decided[key]
         remedy = "A series begins with its first observation."
         raise InvalidArgument("key", "that of a series with observations", repr(key), remedy)
-
-    def conclude(self, keys: Sequence[Key]) -> tuple[list[Decision], FloatArray]:
-        """End some open series, all different; returns their decisions and their newest scores, (keys, classes)."""
-        scores, _ = self.peek(keys)
-        return list(self._finish(list(keys)).values()), scores
 
     def finish_all(self) -> dict[Key, Decision]:
         """End all open series; returns their decisions, in the order in which the series were opened."""
@@ -230,82 +236,87 @@ class Fleet:
             self._decided.update(decisions)
         return decisions
 
-    @torch.inference_mode()
-    def advance(self, keys: Sequence[Key], values: FloatArray, ticks: Mapping[Key, Tick] | None = None) -> "Advance":
-        """Process one observation of each of these series, which are not closed; those that are refused cost only themselves.
+    def rows_of(self, keys: Sequence[Key]) -> IntArray:
+        """(keys,): the row of each open series, and -1 for others."""
+        return np.fromiter(map(self._row_of.get, keys, repeat(-1)), dtype=np.int64, count=len(keys))
 
-        As `update`, for callers that have checked the keys: all different, strings or integers.
+    def keys_of(self, rows: IntArray) -> list[Key]:
+        """The keys of the open series in these rows."""
+        return [self._keys[row] for row in rows]
+
+    @torch.inference_mode()
+    def advance(
+        self, keys: Sequence[Key], rows: IntArray, values: FloatArray, ticks: Mapping[Key, Tick] | None = None
+    ) -> "Advance":
+        """Process one observation of each of these series; those that are refused cost only themselves.
+
+        As `update`, for callers that have checked the keys (all different, none of them closed), and that then `settle` the
+        series that stop.
 
         Args:
-            keys: one for each row.
+            keys: strings or integers.
+            rows: what `rows_of` says of them.
             values: (keys, channels), with the gap as the last channel for a model that reads gaps.
             ticks: for such a model, the times from `tick_and_gap`.
         """
         self._fold.refuse_training()
         refused: dict[int, InvalidArgument] = {}
-        known = np.array([self._row_of.get(key, -1) for key in keys], dtype=np.int64)
         # In the order of the rows, new series behind the others.
-        order = np.argsort(np.where(known < 0, len(self), known), kind="stable")
-        while len(order):
-            count = int((known[order] >= 0).sum())
-            rows = None if count == len(self) else torch.from_numpy(known[order[:count]])
-            step, bad = self._attempt(rows, [keys[index] for index in order], values[order])
-            if step is not None:
-                break
+        order = np.argsort(np.where(rows < 0, len(self), rows), kind="stable")
+        step, known = None, order[:0]
+        while step is None and len(order):
+            known = rows[order][rows[order] >= 0]
+            taken = None if len(known) == len(self) else torch.from_numpy(known)
+            step, bad = self._attempt(taken, keys, order, values)
             refused.update((int(order[index]), error) for index, error in bad.items())
-            order = np.delete(order, list(bad))
-        else:
-            return Advance([], [], np.empty((0, self._fold.model.classes)), [], refused)
+            order = np.delete(order, list(bad)) if bad else order
+        if step is None:
+            return Advance(order, order, [], [], np.empty((0, self._fold.model.classes)), refused)
+        new = [keys[index] for index in order[len(known) :]]
+        after = np.concatenate([known, np.arange(len(self), len(self) + len(new))])
         decided = self._fold.decided(step)
-        ordered = [keys[index] for index in order]
-        self._keep(rows, step, ordered[count:])
+        self._keep(taken, step, new)
         if ticks is not None:
-            self._times.keep(ordered, {key: ticks[key] for key in ordered if key in ticks})
+            taken_keys = [keys[index] for index in order]
+            self._times.keep(taken_keys, {key: ticks[key] for key in taken_keys if key in ticks})
         scores = step.scores[list(decided)].double().cpu().numpy()
-        closed = {ordered[row]: decision for row, decision in decided.items()}
-        self._close(list(closed))
-        self._decided.update(closed)
-        stopped = [int(order[row]) for row in decided]
-        return Advance(stopped, list(decided.values()), scores, ordered[count:], refused)
+        return Advance(order, after, [int(order[row]) for row in decided], list(decided.values()), scores, refused)
 
-    def tick_and_gap(self, key: Key, time: object) -> tuple[Tick, float]:
-        """The time of the next observation of a series, and the gap to its previous one."""
-        tick = self._times.ticks({key: time}, [key], self._row_of)[key]
-        return tick, self._times.gap(key, tick)
+    def settle(self, keys: Sequence[Key], decisions: Sequence[Decision]) -> list[tuple[int, int]]:
+        """Close open series that were decided; returns which rows have moved, as pairs (new row, old row)."""
+        moves = self._close(list(keys))
+        self._decided.update(zip(keys, decisions, strict=True))
+        return moves
 
-    def check(self, observation: ArrayLike) -> None:
-        """Raise what is wrong with an observation, if the model cannot read it."""
-        self._fold.blame(observation, name="observation")
+    @torch.inference_mode()
+    def forced(self, keys: Sequence[Key]) -> tuple[list[Decision], FloatArray]:
+        """The decisions of some open series if they ended now, and (keys, classes), their newest scores."""
+        rows = torch.from_numpy(self.rows_of(keys))
+        state = tuple(tensor[rows] for tensor in self._rows.all()[-4:])
+        return self._fold.forced(state), state[-2].double().cpu().numpy()
 
-    def peek(self, keys: Sequence[Key]) -> tuple[FloatArray, IntArray]:
-        """Of some open series: (keys, classes), their newest scores, and (keys,), how many observations were read."""
-        rows = self._rows_of(list(keys))
-        scores, ages = (tensor[rows].cpu().numpy() for tensor in self._rows.all()[-2:])
-        return scores.astype(np.float64), ages
-
-    @property
-    def classes(self) -> tuple[Any, ...]:
-        """The names of the classes."""
-        return self._fold.classes
+    def drop(self, key: Key) -> list[tuple[int, int]]:
+        """Drop an open series; returns which rows have moved."""
+        return self._close([key])
 
     def _attempt(
-        self, rows: torch.Tensor | None, keys: list[Key], values: FloatArray
+        self, rows: torch.Tensor | None, keys: Sequence[Key], order: IntArray, values: FloatArray
     ) -> tuple[FoldStep | None, dict[int, InvalidArgument]]:
-        """The step of the fold, or what is wrong with single observations."""
-        before = self._before(rows, len(keys))
+        """The step of the fold for these keys, or what is wrong with single observations, by their place in the order."""
+        before = self._before(rows, len(order))
         x = None
         try:
-            x = self._fold.read(values, before[0].device)
+            x = self._fold.read(values[order], before[0].device)
             step = self._fold.observe(before, x)
         except (ValueError, RuntimeError):
-            bad = self._blamed(keys, values, x)
+            bad = self._blamed([keys[index] for index in order], values[order], x)
             if not bad:
                 raise
             return None, bad
         if self._fold.stray_row(step) is None:
             return step, {}
         stray = (~step.scores.isfinite()).any(dim=1).nonzero()[:, 0].tolist()
-        return None, {row: self._stray(keys[row], step, row) for row in stray}
+        return None, {row: self._stray(keys[order[row]], step, row) for row in stray}
 
     def _blamed(self, keys: list[Key], values: FloatArray, x: torch.Tensor | None) -> dict[int, InvalidArgument]:
         """The errors of single observations, by row."""
@@ -324,6 +335,30 @@ class Fleet:
             except InvalidArgument as error:
                 bad[row] = error
         return bad
+
+    def tick_and_gap(self, key: Key, time: object) -> tuple[Tick, float]:
+        """The time of the next observation of a series, and the gap to its previous one."""
+        tick = self._times.ticks({key: time}, [key], self._row_of)[key]
+        return tick, self._times.gap(key, tick)
+
+    def check(self, observation: ArrayLike) -> None:
+        """Raise what is wrong with an observation, if the model cannot read it."""
+        self._fold.blame(observation, name="observation")
+
+    def peek(self, keys: Sequence[Key]) -> tuple[FloatArray, IntArray]:
+        """Of some open series: (keys, classes), their newest scores, and (keys,), how many observations were read."""
+        rows = torch.from_numpy(self.rows_of(keys))
+        scores, ages = (tensor[rows].cpu().numpy() for tensor in self._rows.all()[-2:])
+        return scores.astype(np.float64), ages
+
+    def check_rule(self, rule: Rule) -> None:
+        """Refuse a rule that cannot take the place of the current one."""
+        self._fold.with_rule(rule, running=len(self))
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The names of the classes."""
+        return self._fold.classes
 
     def _known_and_fresh(self, observations: Mapping[Any, ArrayLike]) -> tuple[list[Key], list[Key]]:
         """The keys of open series and those of new ones."""
@@ -400,16 +435,18 @@ class Fleet:
         return decisions
 
     @torch.inference_mode()
-    def _close(self, keys: list[Key]) -> None:
-        """Free the rows of these series; the last rows move into the gaps."""
+    def _close(self, keys: list[Key]) -> list[tuple[int, int]]:
+        """Free the rows of these series; the last rows move into the gaps, as pairs (new row, old row) say."""
         if not keys:
-            return
+            return []
         for key in keys:
             self._times.forget(key)
-        for index, origin in self._rows.drop([self._row_of.pop(key) for key in keys]):
+        moves = self._rows.drop([self._row_of.pop(key) for key in keys])
+        for index, origin in moves:
             self._keys[index] = self._keys[origin]
             self._row_of[self._keys[index]] = index
         del self._keys[self._rows.count :]
+        return moves
 
 
 def closing(decision: Decision) -> str:

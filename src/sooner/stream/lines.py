@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +24,7 @@ with suppress(ImportError):  # of the extra `sooner[serve]`
 
 Layout: TypeAlias = Literal["jsonl", "csv"]
 
+_LONGEST_TIME = 64
 WHOLE = "x"
 """The field that holds a whole observation."""
 _READS = "They are the channels that were asked for."
@@ -181,6 +183,8 @@ class JsonLines(LineReader):
         if not all(isinstance(records[index][fields.end], bool) for index in ends):
             return None
         ats = [record.get(fields.time) for record in records] if fields.time in records[0] or fields.timed else None
+        if ats is not None and [_written(at) for at in ats] != ats:
+            return None
         if fields.timed:
             if ats is None or None in ats or "" in ats:
                 return None
@@ -218,7 +222,14 @@ class JsonLines(LineReader):
         time = None if value is None else fields.read_time(at, number, line)
         observation = None if value is None else _numbers(number, line, value)
         self._known, self._named, self._channels = fields, named, channels
-        return Arrival(number, line, key, observation, time, ended, at)
+        return Arrival(number, line, key, observation, time, ended, _written(at))
+
+
+def _written(at: Any) -> str | float | None:
+    """A time as it was written, for the record of a decision; what is no time is left out."""
+    if isinstance(at, str):
+        return at if len(at) <= _LONGEST_TIME else None
+    return at if type(at) in (int, float) and math.isfinite(at) else None
 
 
 def _columns_of(records: list[dict[str, Any]], channels: tuple[str, ...] | None, *, strict: bool) -> FloatArray | None:

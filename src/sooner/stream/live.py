@@ -1,32 +1,38 @@
-"""Live series as services and pipes need them: runs, silence, deadlines in seconds, numbered decisions.
+"""Live series as services and pipes need them: runs, silence, deadlines in seconds, numbered decisions, a journal.
 
-A fleet decides; this module says when a series begins and ends. It has no clock of its own: `now` is passed in, in seconds.
+It has no clock of its own: `now` is passed in, in seconds.
 """
 
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from contextlib import suppress
+from itertools import takewhile
+from typing import Any, Protocol
 
 import numpy as np
 
-from sooner.errors import InvalidArgument, refuse_unknown
+from sooner.errors import InvalidArgument, JournalFailed, refuse_unknown
 from sooner.inputs import as_finite
 from sooner.rules.base import Rule
+from sooner.rules.described import description, rule_described
 from sooner.stream.arrivals import UNNAMED, Arrival, Rejection
 from sooner.stream.batch import Batch
-from sooner.stream.events import Ended, Event, Outcome, RecentEvents
-from sooner.stream.evidence import Posterior, margins, posteriors_of_named, softmax
-from sooner.stream.fleet import Fleet, Key, closing
-from sooner.stream.fold import AtEnd, Decision
+from sooner.stream.events import Event, Outcome, RecentEvents
+from sooner.stream.evidence import margins, softmax
+from sooner.stream.fleet import Fleet, Key
+from sooner.stream.fold import AtEnd
+from sooner.stream.journal import Journal
+from sooner.stream.journal.entries import packed, packed_batch, packed_key, packed_rule, unpacked, unpacked_batch
+from sooner.stream.journal.state import SavedState, packed_state, unpacked_state
+from sooner.stream.runs import Runs, Verdict
 from sooner.stream.settings import LiveSettings
-from sooner.stream.times import Tick
 from sooner.stream.views import OpenPage, OpenSeries, Sort
-from sooner.types import FloatArray
 
 RECENT = 10_000
 """How many events are kept in memory."""
-_READABLE = "an observation that can be processed"
+SAVED_AT_ONCE = 256
+"""How many decisions are written to their files at once."""
+_CLOCK = "It is a time in seconds, for example time.time()."
 
 
 class Classifier(Protocol):
@@ -37,58 +43,23 @@ class Classifier(Protocol):
         ...
 
 
-class Verdict(NamedTuple):
-    """An event that has no number yet."""
-
-    key: Key
-    run: int
-    decision: Decision
-    ended: Ended
-    margin: float
-    posterior: float
-    at: Any
-
-
-@dataclass
-class _Work:
-    """What comes of a batch."""
-
-    batch: Batch
-    ends: frozenset[int]
-    rejected: list[Rejection]
-    refused: set[int] = field(default_factory=set)
-    verdicts: list[tuple[int, Verdict]] = field(default_factory=list)
-    accepted: int = 0
-    late: int = 0
-    late_lines: list[int] = field(default_factory=list)
-
-    def ignore(self, index: int) -> None:
-        """Count a late arrival."""
-        self.late += 1
-        if self.batch.numbers:
-            self.late_lines.append(self.batch.numbers[index])
-
-    def refuse(self, index: int, expected: str, reason: str, kind: str) -> None:
-        """Refuse an arrival."""
-        self.rejected.append(self.batch.refusal(index, expected, reason, kind))
-        self.refused.add(index)
-
-    def in_order(self) -> list[Verdict]:
-        """The verdicts in the order of the arrivals, as if these were processed one by one."""
-        return [verdict for _, verdict in sorted(self.verdicts, key=lambda pair: pair[0])]
-
-
 class LiveSeries:
-    """Live series with runs, silence, deadlines in seconds and numbered decisions. Not thread-safe.
+    """Live series with runs, silence, deadlines in seconds and numbered decisions. Not thread-safe, but for `sync`.
 
     One observation that is refused costs only itself. The events of some arrivals are those of the same arrivals in any other
     division into calls of `take` at the same times.
 
     Memory is bounded: `settings.remember` closed IDs are kept, and the newest 10,000 events.
 
+    With a journal, each call that changes anything is written down before it does. What was taken is safe after the next `sync`;
+    acknowledge it and deliver its events only then. After a restart the state is the same, and so are the IDs of the events.
+    Only the silence of open series is counted anew, because nothing could arrive meanwhile. If the journal cannot be written,
+    `JournalFailed` is raised, and nothing is changed.
+
     Args:
         source: a fitted classifier, or a fleet, whose open series continue and whose own deadline and end are used.
         settings: when series end.
+        journal: it is restored first, with its rule; the model, `deadline`, `at_end` and `coverage` must be the same as before.
         now: the time at which it starts, in seconds.
 
     >>> import torch
@@ -109,77 +80,128 @@ class LiveSeries:
     [('south', 'calm', 'idle')]
     """
 
-    def __init__(self, source: Classifier | Fleet, settings: LiveSettings | None = None, *, now: float = 0.0) -> None:
-        self.settings = LiveSettings() if settings is None else settings
-        self._fleet = source if isinstance(source, Fleet) else _fleet_of(source, self.settings)
-        self._posterior: Posterior = getattr(source, "live_posterior", softmax)
-        self._now = now
-        # Open IDs, in the order of opening, and of the last observation.
-        self._opened: dict[Key, float] = dict.fromkeys(self._fleet.keys(), now)
-        self._seen: dict[Key, float] = dict(self._opened)
-        self._ats: dict[Key, Any] = {}
-        # How many runs of an ID are over, where it may begin another one; with re-arm by gap, the last observation of closed IDs.
-        self._runs: dict[Key, int] = {}
-        self._gone: dict[Key, float] = {}
+    def __init__(
+        self,
+        source: Classifier | Fleet,
+        settings: LiveSettings | None = None,
+        *,
+        journal: Journal | None = None,
+        now: float = 0.0,
+    ) -> None:
+        settings = LiveSettings() if settings is None else settings
+        self.journal = journal
+        self._now = as_finite(now, name="now", low=-np.inf, remedy=_CLOCK)
+        self._fleet = source if isinstance(source, Fleet) else _fleet_of(source, settings)
+        self._runs = Runs(self._fleet, settings, getattr(source, "live_posterior", softmax), self._now)
         self._recent = RecentEvents(RECENT)
+        # With a journal: decisions that are not in their files yet; what is on disk and delivered; whether there is a snapshot.
+        self._unsaved: deque[Event] = deque()
+        self._durable_id = self._delivered = 0
+        self._begun = False
+        if journal is not None:
+            self._restore(journal, settings)
 
     def take(self, arrivals: Batch | Sequence[Arrival | Rejection], now: float) -> Outcome:
         """Process some arrivals, any number for each series, in their order."""
         batch = arrivals if isinstance(arrivals, Batch) else Batch.of(arrivals, self._fleet.check)
+        if not len(batch):
+            return Outcome(0, sorted(batch.rejected), self.tick(now), self._position)
         self._clock(now)
-        events = self._published(self._due())
-        work = _Work(batch, frozenset(batch.ends), list(batch.rejected))
-        for wave in batch.waves():
-            self._process(work, wave)
-        self._evict()
-        events += self._published(work.in_order())
-        return Outcome(work.accepted, sorted(work.rejected), events, 0, work.late, work.late_lines)
+        if self.journal is not None:
+            self._log(packed_batch(batch, self._now))
+        outcome = self._take(batch)
+        self._keep()
+        return outcome
 
     def tick(self, now: float) -> list[Event]:
         """End the series whose silence or deadline in seconds is over."""
         self._clock(now)
-        return self._published(self._due())
+        if not self._runs.due(self._now):
+            return []
+        if self.journal is not None:
+            self._log(packed("tick", self._now))
+        events = self._expire()
+        self._keep()
+        return events
 
     def next_tick(self) -> float | None:
         """The time at which the next series ends by silence or deadline, if no observation comes; None for never."""
-        idle, deadline = self.settings.idle, self.settings.deadline_seconds
-        silent = [next(iter(self._seen.values())) + idle] if idle is not None and self._seen else []
-        over = [next(iter(self._opened.values())) + deadline] if deadline is not None and self._opened else []
-        return min(silent + over, default=None)
+        return self._runs.next_due()
 
     def finish(self, series: Key | None, now: float) -> Event:
         """End an open series; its ID may then begin another one."""
         key = _key(series)
-        if key not in self._opened:
+        if key not in self._fleet:
             remedy = "It may have been decided already."
             raise InvalidArgument("series", "the ID of an open series", repr(series), remedy)
         self._clock(now)
-        (event,) = self._published(self._conclude([key], "end"))
+        if self.journal is not None:
+            self._log(packed_key("finish", key, self._now))
+        (event,) = self._published(self._runs.end({key: "end"}))
+        self._keep()
         return event
 
     def finish_all(self, now: float) -> list[Event]:
         """End all open series, in the order in which they were opened."""
         self._clock(now)
-        return self._published(self._conclude(list(self._opened), "close"))
+        if self.journal is not None and len(self):
+            self._log(packed("finish_all", self._now))
+        events = self._finish_all()
+        self._keep()
+        return events
 
     def forget(self, series: Key | None, now: float) -> None:
         """Drop a series, open or closed, without a decision; its ID then begins again as run 1."""
         key = _key(series)
-        if self._runs.pop(key, None) is None or key in self._fleet or key in self._fleet.decided:
-            self._fleet.forget(key)
+        if not self._runs.knows(key):
+            raise InvalidArgument("series", "the ID of a series", repr(series), "There is nothing to forget.")
         self._clock(now)
-        self._drop([key])
-        self._gone.pop(key, None)
+        if self.journal is not None:
+            self._log(packed_key("forget", key, self._now))
+        self._runs.forget(key)
 
     def set_rule(self, rule: Rule, now: float) -> None:
         """Change the rule of all series, from the next observation on."""
-        self._fleet.rule = rule
+        self._fleet.check_rule(rule)
         self._clock(now)
+        if self.journal is not None:
+            self._log(packed_rule(rule, self._now))
+        self._fleet.rule = rule
 
-    @property
-    def rule(self) -> Rule:
-        """The rule."""
-        return self._fleet.rule
+    def deliver(self, number: int) -> None:
+        """Note in the journal that the events up to this ID have been delivered, which `delivered` says after a restart."""
+        if number > self._delivered:
+            if self.journal is not None:
+                self._log(packed("deliver", self._now, {"number": number}))
+            self._delivered = number
+
+    def sync(self) -> None:
+        """Put all that was taken on disk. It may be called from another thread, between and during calls of other methods."""
+        if self.journal is not None:
+            last = self.last_id  # read before, so that no later event is counted
+            self.journal.sync()
+            self._durable_id = max(self._durable_id, last)
+
+    def snapshot(self) -> None:
+        """Replace the entries of the journal by the state, which happens from time to time by itself."""
+        if self.journal is None:
+            return
+        self.sync()
+        self._save()
+        rule, runs, settings = description(self.rule), self._runs.to_json(), self._runs.settings
+        numbers = (self._now, self.last_id, self._delivered)
+        with self.journal.refusing():
+            self.journal.decisions.sync()
+        self.journal.replace(packed_state(SavedState(self._fleet.snapshot(), rule, runs, settings, *numbers)))
+        self._begun = True
+
+    def close(self) -> None:
+        """Write a snapshot, and let other processes use the journal. Open series stay open in it."""
+        if self.journal is not None:
+            try:
+                self.snapshot()
+            finally:
+                self.journal.close()
 
     def open(self, offset: int = 0, limit: int = 50, *, search: str = "", sort: Sort = "opened") -> OpenPage:
         """A page of the open series.
@@ -191,7 +213,9 @@ class LiveSeries:
             sort: "opened" for the oldest first, "age" for those with the most observations first, "margin" for the largest first.
         """
         refuse_unknown("sort", sort, ("opened", "age", "margin"))
-        keys = [key for key in self._opened if search.lower() in str(key).lower()] if search else list(self._opened)
+        keys = self._runs.all()
+        if search:
+            keys = [key for key in keys if search.lower() in str(key).lower()]
         found = len(keys)
         if sort != "opened" and keys:
             scores, ages = self._fleet.peek(keys)
@@ -204,15 +228,26 @@ class LiveSeries:
     def show(self, series: Key | None) -> OpenSeries | None:
         """One open series, or None if it is not open."""
         key = _key(series)
-        return self._shown([key])[0] if key in self._opened else None
+        return self._shown([key])[0] if key in self._fleet else None
 
     def unknown(self, keys: Sequence[Key]) -> list[Key]:
-        """The IDs among these of which no series is open or remembered, each once, in their order."""
-        return list(dict.fromkeys(key for key in keys if key not in self._opened and key not in self._fleet.decided))
+        """The IDs among these of which no series is open or closed, each once, in their order."""
+        decided, rows = self._fleet.decided, self._fleet.rows_of(keys)
+        return list(dict.fromkeys(keys[i] for i in np.flatnonzero(rows < 0).tolist() if keys[i] not in decided))
+
+    def closed(self, series: Key | None) -> bool:
+        """Whether an ID is closed, so that its observations are late."""
+        return _key(series) in self._fleet.decided
 
     def events(self, after: int = 0, limit: int = 1000) -> list[Event]:
-        """The events with larger IDs than `after`, the oldest first; those before `first_id` are forgotten."""
-        return self._recent.after(after, limit)
+        """The events with larger IDs than `after`, the oldest first; those before `first_id` are forgotten.
+
+        With a journal, those up to `durable_id` are on disk.
+        """
+        if self.journal is None or after + 1 >= self._recent.first_id:
+            return self._recent.after(after, limit)
+        found = list(self.journal.decisions.after(after, limit))
+        return found + self._recent.after(found[-1].id if found else after, limit - len(found))
 
     @property
     def last_id(self) -> int:
@@ -222,7 +257,27 @@ class LiveSeries:
     @property
     def first_id(self) -> int:
         """The ID of the oldest event that is kept."""
-        return self._recent.first_id
+        return self._recent.first_id if self.journal is None else self.journal.decisions.first_id
+
+    @property
+    def durable_id(self) -> int:
+        """The ID of the newest event that a restart will not change: with a journal, that of the last `sync`."""
+        return self.last_id if self.journal is None else self._durable_id
+
+    @property
+    def delivered(self) -> int:
+        """The ID of the last event of which `deliver` was told."""
+        return self._delivered
+
+    @property
+    def rule(self) -> Rule:
+        """The rule."""
+        return self._fleet.rule
+
+    @property
+    def settings(self) -> LiveSettings:
+        """When series end."""
+        return self._runs.settings
 
     @property
     def classes(self) -> tuple[Any, ...]:
@@ -230,172 +285,33 @@ class LiveSeries:
         return self._fleet.classes
 
     def __len__(self) -> int:
-        return len(self._opened)
+        return len(self._fleet)
 
     def __repr__(self) -> str:
         return f"<LiveSeries: {len(self)} open, {self.last_id} decisions, {self.rule!r}>"
 
+    @property
+    def _position(self) -> int:
+        return 0 if self.journal is None else self.journal.position
+
     def _clock(self, now: float) -> None:
         """Take the time; a clock that was set back stands still."""
-        remedy = "It is a time in seconds, for example time.time()."
-        self._now = max(self._now, as_finite(now, name="now", low=-np.inf, remedy=remedy))
+        self._now = max(self._now, as_finite(now, name="now", low=-np.inf, remedy=_CLOCK))
 
-    def _process(self, work: _Work, wave: Sequence[int]) -> None:
-        """One arrival of each of some series."""
-        indices, ticks = self._timed(work, self._admitted(work, wave))
-        if indices:
-            self._advance(work, indices, ticks)
-        if work.ends:
-            self._end(work, [index for index in wave if index in work.ends and index not in work.refused])
+    def _take(self, batch: Batch) -> Outcome:
+        events = self._expire()
+        taken = self._runs.take(batch, self._now)
+        events += self._published(taken.verdicts)
+        return Outcome(taken.accepted, sorted(taken.rejected), events, self._position, taken.late, taken.late_lines)
 
-    def _admitted(self, work: _Work, wave: Sequence[int]) -> Sequence[int]:
-        """The arrivals with an observation of a series that is open or may be opened."""
-        keys, rows, decided = work.batch.keys, work.batch.rows, self._fleet.decided
-        if rows is not None:
-            wave = [index for index in wave if rows[index] >= 0]
-        if not decided or decided.keys().isdisjoint(map(keys.__getitem__, wave)):
-            return wave
-        admitted = []
-        for index in wave:
-            if keys[index] not in decided or self._rearmed(keys[index]):
-                admitted.append(index)
-            elif self.settings.late == "ignore":
-                work.ignore(index)
-            else:
-                reason = f"It was {closing(decided[keys[index]])}; a name begins another series once a line has ended the first."
-                work.refuse(index, "one of a series that is still open", reason, "late")
-        return admitted
+    def _expire(self) -> list[Event]:
+        """End the series whose silence or deadline in seconds is over."""
+        return self._published(self._runs.end(self._runs.due(self._now)))
 
-    def _rearmed(self, key: Key) -> bool:
-        """Whether a decided ID begins another series now, after a gap."""
-        gap, last = self.settings.rearm.gap, self._gone.get(key)
-        if gap is None or last is None:
-            return False
-        if self._now - last >= gap:
-            self._free([key])
-            return True
-        self._gone[key] = self._now
-        return False
+    def _finish_all(self) -> list[Event]:
+        return self._published(self._runs.end(dict.fromkeys(self._runs.all(), "close")))
 
-    def _timed(self, work: _Work, indices: Sequence[int]) -> tuple[Sequence[int], dict[Key, Tick] | None]:
-        """For a model that reads gaps: write them into the last channel, and refuse times that are not in order."""
-        batch = work.batch
-        if batch.times is None:
-            return indices, None
-        kept, ticks = [], {}
-        for index in indices:
-            key, time = batch.keys[index], batch.times[index]
-            if time is not None:
-                try:
-                    ticks[key], gap = self._fleet.tick_and_gap(key, time)
-                except InvalidArgument as error:
-                    work.refuse(index, _READABLE, str(error), "field")
-                    continue
-                batch.values[batch.row(index), -1] = gap
-            kept.append(index)
-        return kept, ticks
-
-    def _advance(self, work: _Work, indices: Sequence[int], ticks: dict[Key, Tick] | None) -> None:
-        """Let the fleet process one observation of each of these series."""
-        batch, now = work.batch, self._now
-        keys = batch.keys if len(indices) == len(batch) else [batch.keys[index] for index in indices]
-        done = self._fleet.advance(keys, batch.values_of(indices), ticks)
-        stopped = [indices[at] for at in done.stopped]
-        for at, error in done.refused.items():
-            work.refuse(indices[at], _READABLE, str(error), "model")
-        if done.refused:
-            indices = [index for at, index in enumerate(indices) if at not in done.refused]
-            keys = [batch.keys[index] for index in indices]
-        work.accepted += len(keys)
-        self._opened.update(dict.fromkeys(done.fresh, now))
-        seen = self._seen
-        for key in keys:
-            seen.pop(key, None)  # so that the order is that of the last observation
-            seen[key] = now
-        if batch.ats is not None:
-            self._ats.update((key, batch.ats[index]) for key, index in zip(keys, indices, strict=True))
-        if done.stopped:
-            ended: list[Ended] = ["rule" if decision.crossed else "deadline" for decision in done.decisions]
-            decided = [batch.keys[index] for index in stopped]
-            work.verdicts += zip(stopped, self._verdicts(decided, done.decisions, done.scores, ended), strict=True)
-
-    def _end(self, work: _Work, indices: list[int]) -> None:
-        """End the series of these arrivals; their IDs may then begin other ones."""
-        keys = work.batch.keys
-        running = [index for index in indices if keys[index] in self._opened]
-        work.verdicts += zip(running, self._conclude([keys[index] for index in running], "end"), strict=True)
-        self._free([keys[index] for index in indices if keys[index] in self._fleet.decided])
-        rows = work.batch.rows
-        work.accepted += 0 if rows is None else sum(bool(rows[index] < 0) for index in indices)
-
-    def _due(self) -> list[Verdict]:
-        """End the series whose silence or deadline in seconds is over, in the order in which that happened."""
-        due: dict[Key, tuple[float, Ended]] = {}
-        if (deadline := self.settings.deadline_seconds) is not None:
-            for key, opened in self._opened.items():
-                if opened + deadline > self._now:
-                    break
-                due[key] = (opened + deadline, "deadline")
-        if (idle := self.settings.idle) is not None:
-            for key, seen in self._seen.items():
-                if seen + idle > self._now:
-                    break
-                due[key] = min(due.get(key, (np.inf, "deadline")), (seen + idle, "idle"))
-        if not due:
-            return []
-        ordered = sorted(due, key=lambda key: due[key][0])
-        decisions, scores = self._fleet.conclude(ordered)
-        return self._verdicts(ordered, decisions, scores, [due[key][1] for key in ordered])
-
-    def _conclude(self, keys: list[Key], ended: Ended) -> list[Verdict]:
-        """End some open series."""
-        if not keys:
-            return []
-        decisions, scores = self._fleet.conclude(keys)
-        return self._verdicts(keys, decisions, scores, [ended] * len(keys))
-
-    def _verdicts(
-        self, keys: list[Key], decisions: list[Decision], scores: FloatArray, ended: list[Ended]
-    ) -> list[Verdict]:
-        """The verdicts of series that the fleet has just closed."""
-        posteriors = posteriors_of_named(decisions, scores, self.classes, self._posterior)
-        runs, ats = [self._runs.get(key, 0) + 1 for key in keys], [self._ats.get(key) for key in keys]
-        if self.settings.rearm.mode == "gap":
-            self._gone.update((key, self._seen[key]) for key in keys)
-        self._drop(keys)
-        every = self.settings.rearm.mode == "next"
-        self._free([key for key, how in zip(keys, ended, strict=True) if every or how == "end"])
-        found = zip(keys, runs, decisions, ended, margins(scores).tolist(), posteriors, ats, strict=True)
-        return [Verdict(*fields) for fields in found]
-
-    def _drop(self, keys: list[Key]) -> None:
-        """Forget what is known of open series only."""
-        for key in keys:
-            self._opened.pop(key, None)
-            self._seen.pop(key, None)
-            self._ats.pop(key, None)
-
-    def _free(self, keys: list[Key]) -> None:
-        """Let closed IDs begin another run."""
-        for key in keys:
-            self._fleet.forget(key)
-            self._gone.pop(key, None)
-            self._runs[key] = self._runs.pop(key, 0) + 1  # at the end, as the newest
-
-    def _evict(self) -> None:
-        """Forget the oldest closed IDs, many at once, where there are too many."""
-        most = self.settings.remember
-        if len(self._fleet.decided) > most:
-            for key in list(islice(self._fleet.decided, len(self._fleet.decided) - most * 9 // 10)):
-                self._fleet.forget(key)
-                self._gone.pop(key, None)
-                self._runs.pop(key, None)
-        if len(self._runs) - len(self) > most:
-            closed = (key for key in self._runs if key not in self._opened)
-            for key in list(islice(closed, len(self._runs) - len(self) - most * 9 // 10)):
-                del self._runs[key]
-
-    def _published(self, verdicts: list[Verdict]) -> list[Event]:
+    def _published(self, verdicts: Sequence[Verdict]) -> list[Event]:
         """Number the events."""
         events = [
             Event(
@@ -414,26 +330,95 @@ class LiveSeries:
             for number, (key, run, decision, ended, margin, posterior, at) in enumerate(verdicts, self.last_id + 1)
         ]
         self._recent.extend(events)
+        if self.journal is not None:
+            self._unsaved += events
         return events
 
     def _shown(self, keys: list[Key]) -> list[OpenSeries]:
         if not keys:
             return []
         scores, ages = self._fleet.peek(keys)
-        found = zip(keys, scores, ages.tolist(), scores.argmax(axis=1), margins(scores).tolist(), strict=True)
-        return [
-            OpenSeries(
-                None if key == UNNAMED else key,
-                self._runs.get(key, 0) + 1,
-                age,
-                self.classes[leader],
-                margin,
-                self._opened[key],
-                self._seen[key],
-                row,
-            )
-            for key, row, age, leader, margin in found
-        ]
+        rows, stamps = self._fleet.rows_of(keys), self._runs.stamps
+        leaders = [self.classes[leader] for leader in scores.argmax(axis=1)]
+        names = [None if key == UNNAMED else key for key in keys]
+        runs, times = (
+            [self._runs.number(key) for key in keys],
+            (stamps.opened[rows].tolist(), stamps.seen[rows].tolist()),
+        )
+        found = zip(names, runs, ages.tolist(), leaders, margins(scores).tolist(), *times, scores, strict=True)
+        return [OpenSeries(*fields) for fields in found]
+
+    def _restore(self, journal: Journal, settings: LiveSettings) -> None:
+        """Continue from a journal; begin a new one with a snapshot."""
+        if (snapshot := journal.snapshot) is not None:
+            started = self._now
+            self._resume(unpacked_state(snapshot))
+            for entry in journal.entries():
+                self._repeat(entry)
+            self._runs.change(settings)
+            self._clock(started)
+            self._runs.silent_since(self._now)
+            self._recent.last_id = self._durable_id = max(self.last_id, journal.decisions.last_id)
+        with suppress(JournalFailed):  # on a full disk, it is tried again before the first entry
+            self.snapshot()
+
+    def _resume(self, state: SavedState) -> None:
+        """Continue from a snapshot."""
+        if description(self.rule) != state.rule:
+            self._fleet.rule = rule_described(state.rule)
+        self._fleet.restore(state.fleet)
+        self._runs.change(state.settings)
+        self._runs.restore(state.runs)
+        self._now, self._recent.last_id, self._delivered = state.now, state.last_id, state.delivered
+
+    def _repeat(self, entry: bytes) -> None:
+        """Do again what an entry of the journal says."""
+        about, data = unpacked(entry)
+        self._now = about["now"]
+        match about["operation"]:
+            case "take":
+                self._take(unpacked_batch(about, data))
+            case "tick":
+                self._expire()
+            case "finish":
+                self._published(self._runs.end({about["key"]: "end"}))
+            case "finish_all":
+                self._finish_all()
+            case "forget":
+                self._runs.forget(about["key"])
+            case "set_rule":
+                self._fleet.rule = rule_described(about["rule"])
+            case "deliver":
+                self._delivered = about["number"]
+
+    def _log(self, entry: bytes) -> None:
+        """Add an entry to the journal, before anything is changed."""
+        assert self.journal is not None
+        if not self._begun:
+            self.snapshot()
+        if len(self._unsaved) > RECENT:
+            self.sync()
+            self._save()
+        self.journal.append(entry)
+
+    def _keep(self) -> None:
+        """Write decisions to their files, and a snapshot, when it is time."""
+        if self.journal is None:
+            return
+        with suppress(JournalFailed):  # raised by the next entry, if it matters
+            if len(self._unsaved) >= SAVED_AT_ONCE:
+                self._save()
+            if self.journal.due:
+                self.snapshot()
+
+    def _save(self) -> None:
+        """Write the decisions whose observations are on disk to their files."""
+        assert self.journal is not None
+        durable = list(takewhile(lambda event: event.id <= self._durable_id, self._unsaved))
+        with self.journal.refusing():
+            self.journal.decisions.add(durable)
+        for _ in durable:
+            self._unsaved.popleft()
 
 
 def _key(series: Key | None) -> Key:
