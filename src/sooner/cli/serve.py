@@ -13,6 +13,7 @@ from sooner.errors import InvalidArgument
 from sooner.estimator import load
 from sooner.extras import refuse_missing
 from sooner.stream import LiveSeries, LiveSettings, Rearm
+from sooner.stream.journal import Journal
 
 _ACCESS, _FIELDS, _LIMITS, _SOURCES = "Access", "Fields of a line", "Limits", "Sources"
 
@@ -81,10 +82,11 @@ def serve(
     """Decide live series as a service: observations in over HTTP, decisions out as they are made.
 
     Send lines as for `sooner stream` to `POST /v1/observations`, and read decisions from `GET /v1/decisions`, as JSON or as
-    server-sent events. `/` is a page with the open series and the dial, `/docs` describes every path, `/metrics` is for Prometheus.
+    server-sent events. `/` is a page with the open series and the dial, `/docs` describes every path, and `/metrics` is for
+    Prometheus.
 
-    Without `--journal` everything is in memory, and is lost with the process. With it, an acknowledged observation survives a crash
-    and a power cut, decisions keep their IDs, and a restart continues where the service was.
+    Without `--journal` everything is in memory, and is lost with the process. With it, an acknowledged observation survives a
+    crash and a power cut, decisions keep their IDs, and a restart continues where the service was.
 
     Ctrl-C and SIGTERM stop it gracefully. Example: `sooner serve pumps.sooner --journal state --idle 30s`
     """
@@ -120,9 +122,14 @@ def serve(
 
     def service() -> Service:
         now = time.time()
-        live = LiveSeries(clf, settings, now=now)
+        book = None if journal is None else Journal(journal)
+        for finding in [] if book is None else book.findings:
+            _tell(finding)
+        live = LiveSeries(clf, settings, journal=book, now=now)
+        if book is not None and live.last_id + len(live):
+            _tell(f"Continuing with {len(live):,} open series after {live.last_id:,} decisions from {journal}.")
         bodies = Bodies(clf, columns, end, limits, now)
-        return Service(clf, live, bodies, ServiceSettings(limits, watched_error=watch, deadlines=deadlines), journal)
+        return Service(clf, live, bodies, ServiceSettings(limits, watched_error=watch, deadlines=deadlines))
 
     run(service, address, access, _tell)
 

@@ -1,7 +1,6 @@
 """One service: the live series and what surrounds them. All that touches the series runs in one worker thread."""
 
 import asyncio
-import errno
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sooner.errors import JournalFailed
 from sooner.estimator import EarlyClassifier
 from sooner.serve.answers import Refusal, sentence
 from sooner.serve.decisions import KEPT, Published
@@ -26,7 +26,6 @@ from sooner.stream.events import Event
 from sooner.stream.live import LiveSeries
 
 T = TypeVar("T")
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @dataclass(frozen=True)
@@ -36,14 +35,12 @@ class ServiceSettings:
     Attributes:
         limits: how much it takes.
         window: seconds for which arrivals are gathered.
-        snapshot_every: seconds between snapshots of the journal.
         watched_error: error that the labels are compared with; by default that of the promise.
         deadlines: whether the series have deadlines, with which the promise of a threshold does not hold.
     """
 
     limits: Limits = field(default_factory=Limits)
     window: float = 0.003
-    snapshot_every: float = 60.0
     watched_error: float | None = None
     deadlines: bool = False
 
@@ -56,7 +53,6 @@ class Service:
         live: its live series, perhaps continued from a journal.
         bodies: reads the lines of requests.
         settings: how it runs.
-        journal: folder of the journal; None without one.
     """
 
     def __init__(
@@ -65,13 +61,13 @@ class Service:
         live: LiveSeries,
         bodies: Bodies,
         settings: ServiceSettings,
-        journal: Path | None = None,
     ) -> None:
-        self.clf, self.live, self.settings, self.journal = clf, live, settings, journal
+        self.clf, self.live, self.settings = clf, live, settings
+        self.folder: Path | None = None if live.journal is None else live.journal.folder
         self.limits, self.metrics = settings.limits, Metrics()
         self.dial = Dial(clf, promises=not settings.deadlines)
         self.published = Published(live.events(max(0, live.last_id - KEPT), KEPT), self._older)
-        log = None if journal is None else journal / "labels.jsonl"
+        log = None if self.folder is None else self.folder / "labels.jsonl"
         self.labels = labels_of(clf, settings.watched_error, self.published.find, log)
         self.series = SeriesView(self)
         self.ended = asyncio.Event()
@@ -80,7 +76,7 @@ class Service:
         )
         self._bodies = bodies
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="fleet")
-        self._connections, self._snapshot_at, self._lag = 0, time.time(), 0.0
+        self._connections, self._lag = 0, 0.0
 
     @property
     def source(self) -> str:
@@ -140,7 +136,7 @@ class Service:
 
     def stats(self) -> dict[str, Any]:
         """For `GET /v1/stats`."""
-        journal = None if self.journal is None else {"folder": str(self.journal), "lag": self._lag}
+        journal = None if self.folder is None else {"folder": str(self.folder), "lag": self._lag}
         return {"open": len(self.live), **self.metrics.stats(), "journal": journal}
 
     @asynccontextmanager
@@ -152,7 +148,7 @@ class Service:
         finally:
             self.stop()
             await gathering
-            await self.call(lambda _: self._close())
+            await self.call(lambda _: self.live.close())
             self._worker.shutdown()
 
     def stop(self) -> None:
@@ -163,17 +159,18 @@ class Service:
 
     async def swap(self, content: bytes) -> dict[str, Any]:
         """For `PUT /v1/model`."""
-        raise Refusal(501, "Not yet.")
+        refuse_other(self.clf, classifier_of(content))
+        raise Refusal(409, "The model of a running service cannot be changed yet. Start another service for it.")
 
     def farewell(self) -> str:
         """What to say at the end."""
         series, decisions = len(self.live), self.live.last_id
-        if self.journal is None:
+        if self.folder is None:
             lost = (
                 f"{series:,} open series are dropped (--journal FOLDER would keep them)" if series else "none is open"
             )
             return f"Stopped after {decisions:,} decisions: {lost}."
-        return f"Stopped after {decisions:,} decisions: {series:,} open series are kept in {self.journal}."
+        return f"Stopped after {decisions:,} decisions: {series:,} open series are kept in {self.folder}."
 
     @contextmanager
     def connected(self) -> Iterator[None]:
@@ -208,9 +205,6 @@ class Service:
         outcome = self.live.take(reading.arrivals, now)
         self._sync()
         self.series.sample()
-        if now - self._snapshot_at >= self.settings.snapshot_every:
-            self._snapshot_at = now
-            self._snapshot()
         answers = reading.answers(outcome, counts, self.live.last_id)
         rejected = Counter(rejection.kind for rejection in (*outcome.rejected, *reading.rejected))
         return answers, outcome.events, outcome.accepted, rejected
@@ -233,23 +227,13 @@ class Service:
         return await self.call(lambda _: self.live.events(after, limit))
 
     def _sync(self) -> None:
-        if self.journal is not None:
-            began = time.perf_counter()
-            self.live.sync()
-            self._lag = time.perf_counter() - began
-
-    def _snapshot(self) -> None:
-        if self.journal is not None:
-            self.live.snapshot()
-
-    def _close(self) -> None:
-        if self.journal is not None:
-            self.live.close()
+        began = time.perf_counter()
+        self.live.sync()
+        self._lag = 0.0 if self.folder is None else time.perf_counter() - began
 
 
 def _unwritable(error: OSError) -> Refusal:
-    """The refusal of what the journal could not write."""
-    if error.errno in _FULL:
-        text = "The disk of the journal is full, so nothing was taken. Make room on it, and send it again."
-        return Refusal(507, text, retry_after=10)
-    return Refusal(507, f"The journal cannot be written ({sentence(error)}), so nothing was taken.", retry_after=10)
+    """The refusal of what could not be written."""
+    if isinstance(error, JournalFailed):
+        return Refusal(507, sentence(error), retry_after=10)
+    return Refusal(507, f"The folder of the journal cannot be written: {sentence(error)}.", retry_after=10)
