@@ -9,7 +9,7 @@ from websockets.sync.client import connect
 
 from serving import line, post, serving
 from sooner.serve.answers import Refusal
-from sooner.serve.gather import Gatherer
+from sooner.serve.gather import Gatherer, Stages
 from sooner.serve.limits import Limits
 
 
@@ -89,22 +89,28 @@ def test_a_full_queue_refuses_with_a_time_to_retry(clf):
         assert running.client.get("/v1/stats").json()["observations"] == 2
 
 
-def test_a_gathering_that_fails_costs_no_later_one():
-    async def process(bodies):
+@pytest.mark.parametrize("stage", [0, 1, 2])
+def test_a_gathering_that_fails_costs_no_later_one(stage):
+    async def same(bodies):
+        return bodies
+
+    async def poisoned(bodies):
         if b"poison" in bodies:
             raise RuntimeError("poison")
-        return [{"taken": len(bodies)} for _ in bodies]
+        return bodies
 
     async def main():
         async def idle():
             pass
 
-        gatherer = Gatherer(process, idle, lambda: 1.0, window=0.001, waiting=1000)
+        stages = [same, same, same]
+        stages[stage] = poisoned
+        gatherer = Gatherer(Stages(*stages), idle, lambda: 1.0, window=0.001, waiting=1000)
         running = asyncio.create_task(gatherer.run())
         with pytest.raises(Refusal) as caught:
             await gatherer.submit(b"poison")
         assert caught.value.status == 500
-        assert await asyncio.gather(*(gatherer.submit(b"x") for _ in range(5))) == [{"taken": 5}] * 5
+        assert await asyncio.gather(*(gatherer.submit(b"%d" % i) for i in range(5))) == [b"%d" % i for i in range(5)]
         gatherer.close()
         await running
         with pytest.raises(Refusal) as caught:

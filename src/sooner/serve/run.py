@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import signal
 import socket
 import sys
@@ -22,6 +23,7 @@ Tell = Callable[[str], None]
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PATIENCE = 10
 _SWITCH = 0.001
+_GARBAGE = (50_000, 20, 50)
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,10 @@ def run(make: Callable[[], Service], address: Address, access: Access, tell: Tel
         access: who may use it.
         tell: prints a message.
     """
-    sys.setswitchinterval(_SWITCH)  # the event loop must not wait 5 ms for the worker thread
+    sys.setswitchinterval(_SWITCH)  # the event loop must not wait 5 ms for another thread
+    gc.collect()
+    gc.freeze()  # what was imported and loaded stays, and need not be searched for garbage again and again
+    gc.set_threshold(*_GARBAGE)
     listener = listening(address)
 
     async def serve() -> None:

@@ -5,24 +5,24 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sooner.errors import JournalFailed
 from sooner.estimator import EarlyClassifier
 from sooner.serve.answers import Refusal, sentence
 from sooner.serve.decisions import KEPT, Published
 from sooner.serve.dial import Dial
-from sooner.serve.gather import Answer, Gatherer
+from sooner.serve.gather import Answer, Gatherer, Stages
 from sooner.serve.labels import labels_of
 from sooner.serve.limits import Limits
 from sooner.serve.metrics import Metrics
 from sooner.serve.model import classifier_of, refuse_other
-from sooner.serve.reading import Bodies, refuse_many_lines
+from sooner.serve.reading import Bodies, Reading, refuse_many_lines
 from sooner.serve.series import SeriesView
-from sooner.stream.events import Event
+from sooner.stream.events import Event, Outcome
 from sooner.stream.live import LiveSeries
 
 T = TypeVar("T")
@@ -43,6 +43,14 @@ class ServiceSettings:
     window: float = 0.003
     watched_error: float | None = None
     deadlines: bool = False
+
+
+class Gathering(NamedTuple):
+    """Lines that the fleet has taken, what became of them, and how many seconds that took."""
+
+    reading: Reading
+    outcome: Outcome
+    seconds: float
 
 
 class Service:
@@ -72,10 +80,17 @@ class Service:
         self.series = SeriesView(self)
         self.ended = asyncio.Event()
         self.gatherer = Gatherer(
-            self._process, self._tick, self._pause, window=settings.window, waiting=self.limits.waiting
+            Stages(self._read, self._take, self._write),
+            self._tick,
+            self._pause,
+            window=settings.window,
+            waiting=self.limits.waiting,
         )
         self._bodies = bodies
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="fleet")
+        self._worker, self._reader, self._writer = (
+            ThreadPoolExecutor(1, thread_name_prefix=name) for name in ("fleet", "reader", "writer")
+        )
+        self._durable: dict[int, Event] = {}
         self._connections, self._lag = 0, 0.0
 
     @property
@@ -85,7 +100,7 @@ class Service:
 
     async def call(self, work: Callable[[float], T]) -> T:
         """The result of a function of the time, in the worker thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._worker, lambda: work(time.time()))
+        return await self._in(self._worker, lambda: work(time.time()))
 
     async def change(self, work: Callable[[float], tuple[T, Sequence[Event]]]) -> T:
         """As `call`, for what changes the series: the result and its decisions are durable before they are published."""
@@ -149,7 +164,8 @@ class Service:
             self.stop()
             await gathering
             await self.call(lambda _: self.live.close())
-            self._worker.shutdown()
+            for executor in (self._reader, self._worker, self._writer):
+                executor.shutdown()
 
     def stop(self) -> None:
         """Accept nothing more, and end the event streams and WebSockets."""
@@ -187,32 +203,43 @@ class Service:
             text = f"{self.limits.connections:,} event streams and WebSockets are open, the limit of this service."
             raise Refusal(429, text, retry_after=10)
 
-    async def _process(self, bodies: Sequence[bytes]) -> Sequence[Answer]:
-        """The answers to some requests, in the order of the requests."""
+    async def _read(self, bodies: Sequence[bytes]) -> Reading:
+        """The first stage of a gathering."""
+        return await self._in(self._reader, lambda: self._bodies.read(bodies))
+
+    async def _take(self, reading: Reading) -> Gathering:
+        """The second stage: in the worker, the fleet takes the lines."""
         began = time.perf_counter()
+
+        def taken(now: float) -> tuple[Reading, Outcome]:
+            admitted = self._bodies.admitted(reading, self.live, now)
+            before = len(self.live)
+            outcome = self.live.take(admitted.arrivals, now)
+            self._bodies.opened(len(self.live) - before + len(outcome.events))  # each event has closed one
+            self.series.sample()
+            return admitted, outcome
+
         try:
-            answers, events, accepted, rejected = await self.call(lambda now: self._take(bodies, now))
+            return Gathering(*await self.call(taken), time.perf_counter() - began)
         except OSError as error:
             raise _unwritable(error) from None
-        self._publish(events)
-        seconds = time.perf_counter() - began
-        self.metrics.gathered(accepted, rejected, len(self.live), seconds, self._lag)
-        return answers
 
-    def _take(self, bodies: Sequence[bytes], now: float) -> tuple[list[Answer], Sequence[Event], int, Counter[str]]:
-        """In the worker: what became of the lines of some requests."""
-        reading, counts = self._bodies.read(bodies, self.live, now)
-        outcome = self.live.take(reading.arrivals, now)
-        self._sync()
-        self.series.sample()
-        answers = reading.answers(outcome, counts, self.live.last_id)
+    async def _write(self, gathering: Gathering) -> Sequence[Answer]:
+        """The third stage: the answers, once all is on disk."""
+        try:
+            await self._in(self._writer, self._sync)
+        except OSError as error:
+            raise _unwritable(error) from None
+        reading, outcome, seconds = gathering
+        self._publish(outcome.events)
         rejected = Counter(rejection.kind for rejection in (*outcome.rejected, *reading.rejected))
-        return answers, outcome.events, outcome.accepted, rejected
+        self.metrics.gathered(outcome.accepted, rejected, len(self.live), seconds, self._lag)
+        return reading.answers(outcome, self.published.last_id)
 
     async def _tick(self) -> None:
         """End series by silence or deadline."""
-        events = await self.change(lambda now: (found := self.live.tick(now), found))
-        self.metrics.gathered(0, Counter(), len(self.live), 0.0, self._lag) if events else None
+        with suppress(Refusal):  # what cannot be written is tried again
+            await self.change(lambda now: (None, self.live.tick(now)))
 
     def _pause(self) -> float:
         """Seconds until a series ends although nothing arrives; at most one."""
@@ -220,8 +247,16 @@ class Service:
         return 1.0 if due is None else min(1.0, due - time.time())
 
     def _publish(self, events: Sequence[Event]) -> None:
-        self.metrics.decided(events)
-        self.published.add(events)
+        """Publish decisions in the order of their IDs: those of a gathering and of other changes may come out of order."""
+        self._durable.update((event.id, event) for event in events)
+        ready: list[Event] = []
+        while (event := self._durable.pop(self.published.last_id + len(ready) + 1, None)) is not None:
+            ready.append(event)
+        self.metrics.decided(ready)
+        self.published.add(ready)
+
+    async def _in(self, executor: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(executor, work)
 
     async def _older(self, after: int, limit: int) -> list[Event]:
         return await self.call(lambda _: self.live.events(after, limit))
