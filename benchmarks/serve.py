@@ -12,6 +12,7 @@ long run at a fixed rate. A small recurrent model (3 channels, 32 hidden units, 
 import argparse
 import itertools
 import json
+import os
 import re
 import subprocess
 import sys
@@ -30,7 +31,7 @@ from sooner import EarlyClassifier, load
 from sooner.stream import Fleet
 
 CHANNELS, CLASSES, SERIES, LINES = 3, 4, 10_000, 1_000
-CONNECTIONS, CLIENTS = 4, 200
+CONNECTIONS, CLIENTS = 10, 200
 PORT = re.compile(r"Listening on http://127\.0\.0\.1:(\d+)")
 
 
@@ -69,6 +70,11 @@ class Service:
         self.process.kill()
         self.process.wait()
 
+    def cpu_seconds(self) -> float:
+        """Seconds of CPU so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def resident(self) -> int:
         """Bytes in memory."""
         pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
@@ -86,20 +92,20 @@ def observations() -> np.ndarray:
     return np.random.default_rng(1).normal(size=(SERIES, CHANNELS)).round(4)
 
 
-def bare(clf: EarlyClassifier, x: np.ndarray, seconds: float) -> float:
-    """Observations a second of the fleet alone, 1,000 in each update."""
+def bare(clf: EarlyClassifier, x: np.ndarray, seconds: float) -> tuple[float, float]:
+    """Observations a second of the fleet alone, 1,000 in each update, and seconds of CPU of each."""
     fleet: Fleet = clf.stream(keyed=True)
     batches = [
         {f"pump-{index}": x[index] for index in range(first, first + LINES)} for first in range(0, SERIES, LINES)
     ]
     for batch in batches:
         fleet.update(batch)
-    start, count = time.perf_counter(), 0
+    start, count, spent = time.perf_counter(), 0, time.process_time()
     for batch in itertools.cycle(batches):
         fleet.update(batch)
         count += LINES
-        if (spent := time.perf_counter() - start) >= seconds:
-            return count / spent
+        if (passed := time.perf_counter() - start) >= seconds:
+            return count / passed, (time.process_time() - spent) / count
     raise AssertionError
 
 
@@ -132,13 +138,18 @@ def throughput(folder: Path, repeats: int, seconds: float) -> dict[str, float]:
         [sys.executable, str(Path(__file__).with_name("plain_service.py")), str(file), str(memory.port + 1)]
     )
     found: dict[str, list[float]] = {name: [] for name in ("bare", "many", "journal", "clients", "plain", "plain_one")}
-    slowest = []
+    slowest, cpu, bare_cpu = [], [], []
     time.sleep(8)  # the plain service has no way to say that it is there
     for port in (memory.port, journal.port):
         many_lines(port, x, 1.0)  # opens the series
     for _ in range(repeats):
-        found["bare"].append(bare(clf, x, seconds))
-        found["many"].append(many_lines(memory.port, x, seconds)[0])
+        rate, spent = bare(clf, x, seconds)
+        found["bare"].append(rate)
+        bare_cpu.append(spent)
+        spent = memory.cpu_seconds()
+        rate, load_ = many_lines(memory.port, x, seconds)
+        found["many"].append(rate)
+        cpu.append((memory.cpu_seconds() - spent) / (LINES * len(load_.seconds)))
         found["journal"].append(many_lines(journal.port, x, seconds)[0])
         rate, load_ = single_lines(memory.port, x, CLIENTS, seconds)
         found["clients"].append(rate)
@@ -155,6 +166,7 @@ def throughput(folder: Path, repeats: int, seconds: float) -> dict[str, float]:
     print(f"200 clients, one line a request: p99 {median(slowest):.1f} ms")
     return {
         "many_over_bare": rates["many"] / rates["bare"],
+        "many_over_bare_cpu": median(bare_cpu) / median(cpu),
         "journal_over_memory": rates["journal"] / rates["many"],
         "clients_over_plain": rates["clients"] / rates["plain"],
         "clients_over_plain_one_client": rates["clients"] / rates["plain_one"],

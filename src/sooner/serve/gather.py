@@ -16,7 +16,7 @@ from sooner.serve.answers import Refusal
 Answer = dict[str, Any] | Refusal
 R = TypeVar("R")
 T = TypeVar("T")
-_LARGEST = 2 * 2**20
+_PLENTY, _LARGEST = 2**15, 2**20
 _LOG = logging.getLogger("sooner.serve")
 
 
@@ -104,7 +104,7 @@ class Gatherer(Generic[R, T]):
             except TimeoutError:
                 await self._idle()
                 continue
-            if self._bytes < _LARGEST and not self._closed:
+            if self._bytes < _PLENTY and not self._closed:
                 await asyncio.sleep(self._window)
             await self._read_next()
         await self._read.put(None)
