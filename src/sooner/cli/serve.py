@@ -62,6 +62,14 @@ def serve(
         float | None,
         Option(help="Error that delayed labels are compared with: 0.05 means 5%. Default: the promised error."),
     ] = None,
+    mqtt: Annotated[
+        str | None,
+        Option(
+            help="Broker and topic of observations, as mqtt://host/plant/+/obs; + is the series ID. Decisions go to "
+            "plant/ID/decision.",
+            rich_help_panel=_SOURCES,
+        ),
+    ] = None,
     series: Annotated[
         str | None, Option(help="Field with the series ID. Default: as in training.", rich_help_panel=_FIELDS)
     ] = None,
@@ -113,6 +121,11 @@ def serve(
     if coverage is not None and at_end != "set":
         remedy = "Without it, no label sets are written."
         raise InvalidArgument("coverage", "given with --at-end set only", f"{coverage:g} with {at_end}", remedy)
+    sources = []
+    if mqtt is not None:
+        from sooner.serve.mqtt import Broker, Mqtt
+
+        sources.append(Mqtt(Broker.of(mqtt), _tell).run)
     clf = load(model)
     if threshold is not None:
         clf.threshold = threshold
@@ -131,7 +144,7 @@ def serve(
         bodies = Bodies(clf, columns, end, limits, now)
         return Service(clf, live, bodies, ServiceSettings(limits, watched_error=watch, deadlines=deadlines))
 
-    run(service, address, access, _tell)
+    run(service, address, access, _tell, sources)
 
 
 def _tell(text: str) -> None:
