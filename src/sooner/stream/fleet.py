@@ -1,7 +1,6 @@
 """Many live series by key: the fold, and the row of each key."""
 
 from collections.abc import KeysView, Mapping, Sequence
-from copy import copy
 from itertools import repeat
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -100,6 +99,7 @@ class Fleet:
         self._keys: list[Key] = []
         self._decided: dict[Key, Decision] = {}
         self._times = Times()
+        self._readable: tuple[int, ...] | None = None  # the shape of an observation, once it is known
 
     def update(self, observations: Mapping[K, ArrayLike], times: Mapping[K, object] | None = None) -> dict[K, Decision]:
         """Process the next observation of some series; returns the decisions that it leads to.
@@ -323,11 +323,6 @@ class Fleet:
         suspects: Sequence[int] = range(len(keys))
         if x is not None and tuple(x.shape) == (len(keys), *self._fold.model.features):
             suspects = (~x.flatten(1).isfinite()).any(dim=1).nonzero()[:, 0].tolist()
-        elif x is not None:  # all have the same wrong shape
-            try:
-                self._fold.blame(values[0], name=self._name(keys[0]))
-            except InvalidArgument as error:
-                return {row: copy(error).about(self._name(key)) for row, key in enumerate(keys)}
         bad = {}
         for row in suspects:
             try:
@@ -341,9 +336,16 @@ class Fleet:
         tick = self._times.ticks({key: time}, [key], self._row_of)[key]
         return tick, self._times.gap(key, tick)
 
-    def check(self, observation: ArrayLike) -> None:
-        """Raise what is wrong with an observation, if the model cannot read it."""
-        self._fold.blame(observation, name="observation")
+    def shape_error(self, shape: tuple[int, ...], key: Key) -> InvalidArgument | None:
+        """The error of an observation of this shape, if the model cannot read it."""
+        if shape == self._readable:
+            return None
+        try:
+            self._fold.blame(np.zeros(shape), name=self._name(key))
+        except InvalidArgument as error:
+            return error
+        self._readable = shape
+        return None
 
     def peek(self, keys: Sequence[Key]) -> tuple[FloatArray, IntArray]:
         """Of some open series: (keys, classes), their newest scores, and (keys,), how many observations were read."""

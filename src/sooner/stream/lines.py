@@ -229,7 +229,9 @@ def _written(at: Any) -> str | float | None:
     """A time as it was written, for the record of a decision; what is no time is left out."""
     if isinstance(at, str):
         return at if len(at) <= _LONGEST_TIME else None
-    return at if type(at) in (int, float) and math.isfinite(at) else None
+    if type(at) is int:
+        return at if abs(at) < 2**63 else None
+    return at if type(at) is float and math.isfinite(at) else None
 
 
 def _columns_of(records: list[dict[str, Any]], channels: tuple[str, ...] | None, *, strict: bool) -> FloatArray | None:

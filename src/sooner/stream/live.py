@@ -103,7 +103,8 @@ class LiveSeries:
 
     def take(self, arrivals: Batch | Sequence[Arrival | Rejection], now: float) -> Outcome:
         """Process some arrivals, any number for each series, in their order."""
-        batch = arrivals if isinstance(arrivals, Batch) else Batch.of(arrivals, self._fleet.check)
+        check = self._fleet.shape_error
+        batch = arrivals.checked(check) if isinstance(arrivals, Batch) else Batch.of(arrivals, check)
         if not len(batch):
             return Outcome(0, sorted(batch.rejected), self.tick(now), self._position)
         self._clock(now)
