@@ -93,6 +93,17 @@ class Batch:
             self.rejected + refused,
         )
 
+    def singly(self) -> list[Arrival | Rejection]:
+        """The arrivals as records."""
+        arrivals: list[Arrival | Rejection] = [*self.rejected]
+        for index, key in enumerate(self.keys):
+            row, time = self.row(index), None if self.times is None else self.times[index]
+            x = None if row < 0 else self.values[row] if time is None else self.values[row, :-1]
+            text, at = self.texts[index], None if self.ats is None else self.ats[index]
+            line = text if isinstance(text, str) else text.decode(errors="replace")
+            arrivals.append(Arrival(self.numbers[index], line, key, x, time, index in self.ending, at))
+        return arrivals
+
     def row(self, index: int) -> int:
         """The row of an arrival in `values`."""
         return index if self.rows is None else int(self.rows[index])

@@ -347,6 +347,10 @@ class Fleet:
         self._readable = shape
         return None
 
+    def reads(self, values: FloatArray) -> bool:
+        """Whether all of these observations, whose shape is right, are finite for the model."""
+        return not len(values) or bool(self._fold.read(values, self._rows.device).isfinite().all())
+
     def peek(self, keys: Sequence[Key]) -> tuple[FloatArray, IntArray]:
         """Of some open series: (keys, classes), their newest scores, and (keys,), how many observations were read."""
         rows = torch.from_numpy(self.rows_of(keys))

@@ -116,6 +116,9 @@ class LineReader(ABC):
         """The next lines, for `LiveSeries.take`; blank ones are skipped."""
         return self._one_by_one(lines)
 
+    def finish(self) -> None:  # noqa: B027
+        """Refuse lines that have ended too early."""
+
     @abstractmethod
     def _arrival(self, number: int, line: str) -> Arrival | None:
         """What a line holds; None if it holds nothing."""
@@ -139,7 +142,7 @@ class LineReader(ABC):
                 text.encode()
             except UnicodeEncodeError:
                 expected, remedy = f"text in {self._encoding}", "Use this encoding in the sender."
-                raise RefusedLine(self._number, expected, None, remedy, "text") from None
+                raise RefusedLine(self._number, expected, None, remedy, "text", got="other bytes") from None
         return text
 
 

@@ -236,6 +236,13 @@ class LiveSeries:
         decided, rows = self._fleet.decided, self._fleet.rows_of(keys)
         return list(dict.fromkeys(keys[i] for i in np.flatnonzero(rows < 0).tolist() if keys[i] not in decided))
 
+    def accepts(self, arrivals: Batch | Sequence[Arrival | Rejection]) -> bool:
+        """Whether `take` will surely refuse none of these arrivals, but for overflows in the model."""
+        check = self._fleet.shape_error
+        batch = arrivals.checked(check) if isinstance(arrivals, Batch) else Batch.of(arrivals, check)
+        safe = not batch.rejected and batch.times is None and self.settings.late == "ignore"
+        return safe and self._fleet.reads(batch.values)
+
     def closed(self, series: Key | None) -> bool:
         """Whether an ID is closed, so that its observations are late."""
         return _key(series) in self._fleet.decided
