@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Body, FastAPI, Header, Path, Query, Request, WebSocket
 from fastapi.exceptions import RequestValidationError
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
@@ -44,6 +45,23 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
     503: {"model": Problem, "description": "The service is stopping."},
     507: {"model": Problem, "description": "The disk of the journal is full."},
 }
+
+
+class _SeriesID(Convertor[str]):
+    """Any text, also with slashes and line breaks."""
+
+    regex = "(?s:.+)"
+
+    def convert(self, value: str) -> str:
+        """The text."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """The text."""
+        return value
+
+
+register_url_convertor("id", _SeriesID())
 SeriesName = Annotated[str, Path(description="The series ID.", min_length=1)]
 
 
@@ -54,7 +72,7 @@ class _Reads:
         self._service = service
         app.get("/v1/decisions", responses=_problems(400, 429) | _ok(DecisionPage, "text/event-stream"))(self.decisions)
         app.get("/v1/series", responses=_problems() | _ok(SeriesPage))(self.all_series)
-        app.get("/v1/series/{series:path}", responses=_problems() | _missing())(self.one_series)
+        app.get("/v1/series/{series:id}", responses=_problems() | _missing())(self.one_series)
         app.get("/v1/threshold", responses=_problems())(self.threshold)
         app.get("/v1/threshold/preview", responses=_problems())(self.preview)
         app.get("/v1/watch", responses=_problems() | _ok(WatchState))(self.watch)
@@ -79,9 +97,10 @@ class _Reads:
                 raise Refusal(400, "The header Last-Event-ID must be the ID of a decision.")
             resumed = None if last_event_id is None else min(int(last_event_id[:19]), LARGEST)
             last = resumed if resumed is not None else after if after is not None else service.published.last_id
+            service.refuse_connection()
             events = event_stream(service.published, last, service.source, format)
             headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-            return StreamingResponse(service.counted(events), media_type="text/event-stream", headers=headers)
+            return StreamingResponse(_counted(service, events), media_type="text/event-stream", headers=headers)
         events_after = await service.published.after(after or 0, limit)
         records = [shaped(event, service.source, format) for event in events_after]
         return answer({"decisions": records, "last_id": service.published.last_id})
@@ -143,10 +162,8 @@ class _Writes:
 
     def __init__(self, app: FastAPI, service: Service) -> None:
         self._service = service
-        body = {
-            "required": True,
-            "content": {"application/x-ndjson": {"schema": {"type": "string"}, "example": _EXAMPLE}},
-        }
+        lines = {"schema": {"type": "string"}, "example": _EXAMPLE}
+        body = {"content": {"application/x-ndjson": lines, "text/plain": lines}}
         file = {
             "required": True,
             "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
@@ -154,8 +171,8 @@ class _Writes:
         problems = _problems(400, 413, 415, 429, 503, 507)
         app.post(observations.PATH, responses=problems | _ok(Taken), openapi_extra={"requestBody": body})(self.observe)
         app.websocket(observations.PATH)(self.websocket)
-        app.post("/v1/series/{series:path}/finish", responses=problems | _missing())(self.finish)
-        app.delete("/v1/series/{series:path}", status_code=204, responses=problems | _missing())(self.forget)
+        app.post("/v1/series/{series:id}/finish", responses=problems | _missing())(self.finish)
+        app.delete("/v1/series/{series:id}", status_code=204, responses=problems | _missing())(self.forget)
         app.put("/v1/threshold", responses=problems | _conflict())(self.set_threshold)
         app.post("/v1/labels", responses=problems | _ok(LabelsTaken))(self.label)
         app.put("/v1/model", responses=problems | _conflict(), openapi_extra={"requestBody": file})(self.swap)
@@ -221,6 +238,12 @@ def application(service: Service, access: Access) -> Any:
     app.exception_handler(HTTPException)(_not_found)
     app.router.redirect_slashes = False
     return Guard(_Front(app, service), access)
+
+
+async def _counted(service: Service, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    with service.connected():
+        async for part in parts:
+            yield part
 
 
 class _Front:

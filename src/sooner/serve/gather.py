@@ -1,19 +1,37 @@
 """Arrivals are gathered for a few milliseconds, and the fleet is updated once for all of them.
 
-While one gathering is processed, the next one collects: under load the gatherings grow by themselves, and an update of many
-series costs little more than one of a few. What waits is bounded; beyond the bound a request is refused, and its client retries.
+A gathering passes three stages, each in a thread of its own: its lines are read, the fleet takes them, and the journal is put on
+disk. While one is taken the next one is read and the one before is written. Under load the gatherings grow by themselves, and an
+update of many series costs little more than one of a few. What waits is bounded; beyond the bound a request is refused, and its
+client retries.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from sooner.serve.answers import Refusal
 
 Answer = dict[str, Any] | Refusal
-_LARGEST = 4 * 2**20
+R = TypeVar("R")
+T = TypeVar("T")
+_PLENTY, _LARGEST = 2**15, 2**20
 _LOG = logging.getLogger("sooner.serve")
+
+
+class Stages(NamedTuple, Generic[R, T]):
+    """What is done with the bodies of gathered requests.
+
+    Attributes:
+        read: reads their lines.
+        take: hands the lines to the fleet.
+        write: puts what was taken on disk, and returns the answer to each request.
+    """
+
+    read: Callable[[Sequence[bytes]], Awaitable[R]]
+    take: Callable[[R], Awaitable[T]]
+    write: Callable[[T], Awaitable[Sequence[Answer]]]
 
 
 class _Request(NamedTuple):
@@ -21,11 +39,11 @@ class _Request(NamedTuple):
     answered: "asyncio.Future[dict[str, Any]]"
 
 
-class Gatherer:
-    """Collects requests, and hands them over together.
+class Gatherer(Generic[R, T]):
+    """Collects requests, and passes them on together.
 
     Args:
-        process: processes the bodies of some requests, and returns an answer for each.
+        stages: what is done with them.
         idle: called when nothing has arrived for `pause()` seconds.
         pause: seconds until something is due although nothing arrives.
         window: seconds for which arrivals are gathered.
@@ -34,19 +52,22 @@ class Gatherer:
 
     def __init__(
         self,
-        process: Callable[[Sequence[bytes]], Awaitable[Sequence[Answer]]],
+        stages: Stages[R, T],
         idle: Callable[[], Awaitable[None]],
         pause: Callable[[], float],
         *,
         window: float,
         waiting: int,
     ) -> None:
-        self._process, self._idle, self._pause = process, idle, pause
+        self._stages, self._idle, self._pause = stages, idle, pause
         self._window, self._limit = window, waiting
         self._requests: list[_Request] = []
         self._bytes = 0
         self._arrived = asyncio.Event()
         self._closed = False
+        # One gathering waits before each of the later stages; None ends a stage.
+        self._read: asyncio.Queue[tuple[list[_Request], R] | None] = asyncio.Queue(1)
+        self._taken: asyncio.Queue[tuple[list[_Request], T] | None] = asyncio.Queue(1)
 
     @property
     def waiting(self) -> int:
@@ -75,6 +96,7 @@ class Gatherer:
 
     async def run(self) -> None:
         """Process requests until `close`."""
+        later = [asyncio.create_task(self._take_all()), asyncio.create_task(self._write_all())]
         while not (self._closed and not self._requests):
             try:
                 async with asyncio.timeout(max(0.001, self._pause())):
@@ -82,14 +104,39 @@ class Gatherer:
             except TimeoutError:
                 await self._idle()
                 continue
-            if self._bytes < _LARGEST and not self._closed:
+            if self._bytes < _PLENTY and not self._closed:
                 await asyncio.sleep(self._window)
-            await self._answer(self._next())
+            await self._read_next()
+        await self._read.put(None)
+        await asyncio.gather(*later)
 
     def close(self) -> None:
         """Accept nothing more; `run` ends when all that waits is processed."""
         self._closed = True
         self._arrived.set()
+
+    async def _read_next(self) -> None:
+        requests = self._next()
+        if requests:
+            with _Answering(requests) as failing:
+                read = await self._stages.read([request.body for request in requests])
+            if not failing.failed:
+                await self._read.put((requests, read))
+
+    async def _take_all(self) -> None:
+        while (entry := await self._read.get()) is not None:
+            requests, read = entry
+            with _Answering(requests) as failing:
+                taken = await self._stages.take(read)
+            if not failing.failed:
+                await self._taken.put((requests, taken))
+        await self._taken.put(None)
+
+    async def _write_all(self) -> None:
+        while (entry := await self._taken.get()) is not None:
+            requests, taken = entry
+            with _Answering(requests) as answering:
+                answering.answer(await self._stages.write(taken))
 
     def _next(self) -> list[_Request]:
         """The requests of the next gathering, in the order of their arrival."""
@@ -105,20 +152,32 @@ class Gatherer:
             self._arrived.clear()
         return taken
 
-    async def _answer(self, requests: Sequence[_Request]) -> None:
-        if not requests:
-            return
-        try:
-            answers: Sequence[Answer] = await self._process([request.body for request in requests])
-        except Refusal as refusal:
-            answers = [refusal] * len(requests)
-        except Exception:
-            _LOG.exception("a gathering of %d requests failed", len(requests))
-            answers = [Refusal(500, "The service failed to process this request; its log says why.")] * len(requests)
-        for request, answer in zip(requests, answers, strict=True):
+
+class _Answering:
+    """Answers the requests of a gathering; where its block fails, with the reason."""
+
+    def __init__(self, requests: Sequence[_Request]) -> None:
+        self._requests, self.failed = requests, False
+
+    def answer(self, answers: Sequence[Answer]) -> None:
+        """Give each request its answer."""
+        for request, found in zip(self._requests, answers, strict=True):
             if request.answered.done():  # the client has gone
                 continue
-            if isinstance(answer, Refusal):
-                request.answered.set_exception(answer)
+            if isinstance(found, Refusal):
+                request.answered.set_exception(found)
             else:
-                request.answered.set_result(answer)
+                request.answered.set_result(found)
+
+    def __enter__(self) -> "_Answering":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self.failed = True
+        if not isinstance(error, Refusal):
+            _LOG.error("a gathering of %d requests failed", len(self._requests), exc_info=error)
+            error = Refusal(500, "The service failed to process this request; its log says why.")
+        self.answer([error] * len(self._requests))
+        return True

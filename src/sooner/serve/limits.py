@@ -50,13 +50,21 @@ class TokenBucket:
     def __init__(self, rate: float, burst: float, now: float) -> None:
         self.rate, self.burst, self._left, self._then = rate, burst, burst, now
 
-    def take(self, now: float) -> bool:
-        """Whether one more is allowed at this time in seconds."""
+    def left(self, now: float) -> float:
+        """How many more are allowed at this time in seconds."""
         self._left = min(self.burst, self._left + self.rate * max(0.0, now - self._then))
         self._then = max(self._then, now)
-        if self._left < 1.0:
+        return self._left
+
+    def spend(self, count: float) -> None:
+        """Count some that were allowed."""
+        self._left -= count
+
+    def take(self, now: float) -> bool:
+        """Whether one more is allowed, which is counted."""
+        if self.left(now) < 1.0:
             return False
-        self._left -= 1.0
+        self.spend(1.0)
         return True
 
 

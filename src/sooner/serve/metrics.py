@@ -66,12 +66,17 @@ class Metrics:
             "sooner_journal_lag_seconds", "Seconds that the newest write to the journal took.", registry=own
         )
         self._update = prometheus.Histogram(
-            "sooner_update_duration_seconds", "Seconds to process one gathering of lines.", buckets=_SECONDS, registry=own
+            "sooner_update_duration_seconds",
+            "Seconds to process one gathering of lines.",
+            buckets=_SECONDS,
+            registry=own,
         )
         self._times = prometheus.Histogram(
             "sooner_decision_time_observations", "Observations that a decision read.", buckets=_TIMES, registry=own
         )
-        self._alarm = prometheus.Gauge("sooner_watch_alarm", "1 once the promise about the error is broken.", registry=own)
+        self._alarm = prometheus.Gauge(
+            "sooner_watch_alarm", "1 once the promise about the error is broken.", registry=own
+        )
         prometheus.Info("sooner_build", "Version.", registry=own).info({"version": version("sooner")})
         prometheus.ProcessCollector(registry=own)
 

@@ -20,14 +20,24 @@ async def respond(service: Service, scope: Any, receive: Any) -> Response:
         service.gatherer.refuse_if_full()
         _refuse_encoded(scope["headers"])
         body = await read_body(scope, receive, service.limits.body)
-        return answer(await service.gatherer.submit(body))
+        return answer(await service.observe(body))
     except Refusal as refusal:
         return refusal.response()
 
 
 async def websocket(service: Service, socket: WebSocket) -> None:
     """Answer each frame of lines with one JSON object, in order; a client that sends faster is read more slowly."""
-    await socket.accept()
+    try:
+        service.refuse_connection()
+    except Refusal as refusal:
+        await socket.close(1013, refusal.detail)
+        return
+    with service.connected():
+        await socket.accept()
+        await _answer_frames(service, socket)
+
+
+async def _answer_frames(service: Service, socket: WebSocket) -> None:
     answers: asyncio.Queue[asyncio.Task[dict[str, Any]] | None] = asyncio.Queue(_FRAMES)
     sender = asyncio.create_task(_send_answers(socket, answers))
     ended = asyncio.create_task(service.ended.wait())
@@ -59,7 +69,7 @@ async def _submit(service: Service, body: bytes) -> dict[str, Any]:
             raise too_large("frame", service.limits.body)
         while service.gatherer.waiting >= service.limits.waiting:
             await asyncio.sleep(0.01)
-        return await service.gatherer.submit(body)
+        return await service.observe(body)
     except Refusal as refusal:
         return {"detail": refusal.detail, "status": refusal.status}
 

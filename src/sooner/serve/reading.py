@@ -35,25 +35,21 @@ class Reading:
     Args:
         arrivals: of all of them, with numbers from `starts[0] + 1` on.
         starts: how many lines come before each request, and before the end.
-        rejected: lines that were refused before they were read.
+        counts: how many lines of each request are not blank.
+        rejected: lines that a limit refused.
     """
 
     arrivals: Batch | Sequence[Arrival | Rejection]
     starts: Sequence[int]
+    counts: Sequence[int]
     rejected: Sequence[Rejection]
 
-    def answers(self, outcome: Outcome, counts: Sequence[int], last_id: int) -> list[Answer]:
-        """The answer to each request.
-
-        Args:
-            outcome: of the arrivals.
-            counts: how many lines of each request are not blank.
-            last_id: ID of the newest decision.
-        """
+    def answers(self, outcome: Outcome, last_id: int) -> list[Answer]:
+        """The answer to each request, from what became of the arrivals and the ID of the newest decision."""
         rejected = sorted((*outcome.rejected, *self.rejected))
         numbers, late = [rejection.line for rejection in rejected], sorted(outcome.late_lines)
         answers: list[Answer] = []
-        for start, end, count in zip(self.starts, self.starts[1:], counts, strict=False):
+        for start, end, count in zip(self.starts, self.starts[1:], self.counts, strict=False):
             own = rejected[bisect_right(numbers, start) : bisect_right(numbers, end)]
             own_late = bisect_right(late, end) - bisect_left(late, start + 1)
             accepted = count - len(own) - own_late
@@ -87,19 +83,46 @@ class Bodies:
         first = {self.fields.series: "a", self.fields.time: 0, WHOLE: [0.0] * len(self.fields.channels or ())}
         self._reader.read([orjson.dumps(first)])
 
-    def read(self, bodies: Sequence[bytes], live: LiveSeries, now: float) -> tuple[Reading, list[int]]:
-        """The lines of these bodies, and how many of each are not blank."""
+    def read(self, bodies: Sequence[bytes]) -> Reading:
+        """The lines of these bodies."""
         lines: list[bytes] = []
         starts, counts = [self._reader.lines], []
         for body in bodies:
             own = body.split(b"\n")
+            if not own[-1]:
+                del own[-1]  # after the last newline
             lines += own
             counts.append(sum(map(bool, map(bytes.strip, own))))
             starts.append(starts[0] + len(lines))
         refused = self._too_long(lines, starts[0])
-        arrivals = self._reader.read(lines)
-        arrivals, crowded = self._admitted(arrivals, live, now)
-        return Reading(arrivals, starts, [*refused, *crowded]), counts
+        return Reading(self._reader.read(lines), starts, counts, refused)
+
+    def admitted(self, reading: Reading, live: LiveSeries, now: float) -> Reading:
+        """Without the lines that would open too many series; called where the series are changed."""
+        arrivals = reading.arrivals
+        keys = arrivals.keys if isinstance(arrivals, Batch) else _keys(arrivals)
+        room = self._limits.open_series - len(live)
+        if min(room, self._bucket.left(now)) >= len(keys):  # as nearly always: no need to look which of them are new
+            return reading
+        fresh = live.unknown(keys)
+        reasons: dict[Key | None, str] = {}
+        for count, key in enumerate(fresh):
+            if room <= 0:
+                reasons[key] = f"{self._limits.open_series:,} series are open, the limit of this service."
+            elif self._bucket.left(now) < count + 1 - len(reasons):
+                reasons[key] = (
+                    f"New series come faster than {self._limits.new_series:g} a second, the limit of this service."
+                )
+            else:
+                room -= 1
+        if not reasons:
+            return reading
+        kept, crowded = _without(arrivals, reasons)
+        return replace(reading, arrivals=kept, rejected=[*reading.rejected, *crowded])
+
+    def opened(self, count: int) -> None:
+        """Count series that were opened."""
+        self._bucket.spend(count)
 
     def _too_long(self, lines: list[bytes], start: int) -> list[Rejection]:
         """Refuse lines above the limit, and make them blank."""
@@ -110,27 +133,6 @@ class Bodies:
         for index in long:
             lines[index] = b""
         return [Rejection(start + index + 1, reason, "size") for index in long]
-
-    def _admitted(
-        self, arrivals: Batch | list[Arrival | Rejection], live: LiveSeries, now: float
-    ) -> tuple[Batch | list[Arrival | Rejection], list[Rejection]]:
-        """Without those that would open too many series."""
-        keys = arrivals.keys if isinstance(arrivals, Batch) else [a.key for a in arrivals if isinstance(a, Arrival)]
-        fresh = live.unknown(keys)
-        if not fresh:
-            return arrivals, []
-        room = self._limits.open_series - len(live)
-        reasons: dict[Key | None, str] = {}
-        for key in fresh:
-            if room <= 0:
-                reasons[key] = f"{self._limits.open_series:,} series are open, the limit of this service."
-            elif not self._bucket.take(now):
-                reasons[key] = (
-                    f"New series come faster than {self._limits.new_series:g} a second, the limit of this service."
-                )
-            else:
-                room -= 1
-        return _without(arrivals, reasons) if reasons else (arrivals, [])
 
 
 def refuse_many_lines(body: bytes) -> None:
@@ -161,7 +163,7 @@ def _refusal_of_all(rejected: Sequence[Rejection], others: int) -> Refusal | Non
 
 
 def _without(
-    arrivals: Batch | list[Arrival | Rejection], reasons: dict[Key | None, str]
+    arrivals: Batch | Sequence[Arrival | Rejection], reasons: dict[Key | None, str]
 ) -> tuple[Batch | list[Arrival | Rejection], list[Rejection]]:
     """The arrivals without those of some series, and the rejections of these."""
     if not isinstance(arrivals, Batch):
@@ -193,3 +195,7 @@ def _channels_of(clf: EarlyClassifier) -> tuple[str, ...]:
     shape = clf.standardizer_.mean.shape
     count = shape[0] if len(shape) == 1 else 1
     return (WHOLE,) if count == 1 else tuple(f"{WHOLE}{index}" for index in range(count))
+
+
+def _keys(arrivals: Sequence[Arrival | Rejection]) -> list[Key]:
+    return [arrival.key for arrival in arrivals if isinstance(arrival, Arrival) and arrival.key is not None]

@@ -1,32 +1,31 @@
 """One service: the live series and what surrounds them. All that touches the series runs in one worker thread."""
 
 import asyncio
-import errno
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from sooner.errors import JournalFailed
 from sooner.estimator import EarlyClassifier
 from sooner.serve.answers import Refusal, sentence
 from sooner.serve.decisions import KEPT, Published
 from sooner.serve.dial import Dial
-from sooner.serve.gather import Answer, Gatherer
+from sooner.serve.gather import Answer, Gatherer, Stages
 from sooner.serve.labels import labels_of
 from sooner.serve.limits import Limits
 from sooner.serve.metrics import Metrics
 from sooner.serve.model import classifier_of, refuse_other
-from sooner.serve.reading import Bodies
+from sooner.serve.reading import Bodies, Reading, refuse_many_lines
 from sooner.serve.series import SeriesView
-from sooner.stream.events import Event
+from sooner.stream.events import Event, Outcome
 from sooner.stream.live import LiveSeries
 
 T = TypeVar("T")
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @dataclass(frozen=True)
@@ -36,16 +35,22 @@ class ServiceSettings:
     Attributes:
         limits: how much it takes.
         window: seconds for which arrivals are gathered.
-        snapshot_every: seconds between snapshots of the journal.
         watched_error: error that the labels are compared with; by default that of the promise.
         deadlines: whether the series have deadlines, with which the promise of a threshold does not hold.
     """
 
     limits: Limits = field(default_factory=Limits)
     window: float = 0.003
-    snapshot_every: float = 60.0
     watched_error: float | None = None
     deadlines: bool = False
+
+
+class Gathering(NamedTuple):
+    """Lines that the fleet has taken, what became of them, and how many seconds that took."""
+
+    reading: Reading
+    outcome: Outcome
+    seconds: float
 
 
 class Service:
@@ -56,7 +61,6 @@ class Service:
         live: its live series, perhaps continued from a journal.
         bodies: reads the lines of requests.
         settings: how it runs.
-        journal: folder of the journal; None without one.
     """
 
     def __init__(
@@ -65,22 +69,29 @@ class Service:
         live: LiveSeries,
         bodies: Bodies,
         settings: ServiceSettings,
-        journal: Path | None = None,
     ) -> None:
-        self.clf, self.live, self.settings, self.journal = clf, live, settings, journal
+        self.clf, self.live, self.settings = clf, live, settings
+        self.folder: Path | None = None if live.journal is None else live.journal.folder
         self.limits, self.metrics = settings.limits, Metrics()
         self.dial = Dial(clf, promises=not settings.deadlines)
         self.published = Published(live.events(max(0, live.last_id - KEPT), KEPT), self._older)
-        log = None if journal is None else journal / "labels.jsonl"
+        log = None if self.folder is None else self.folder / "labels.jsonl"
         self.labels = labels_of(clf, settings.watched_error, self.published.find, log)
         self.series = SeriesView(self)
         self.ended = asyncio.Event()
         self.gatherer = Gatherer(
-            self._process, self._tick, self._pause, window=settings.window, waiting=self.limits.waiting
+            Stages(self._read, self._take, self._write),
+            self._tick,
+            self._pause,
+            window=settings.window,
+            waiting=self.limits.waiting,
         )
         self._bodies = bodies
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="fleet")
-        self._connections, self._snapshot_at, self._lag = 0, time.time(), 0.0
+        self._worker, self._reader, self._writer = (
+            ThreadPoolExecutor(1, thread_name_prefix=name) for name in ("fleet", "reader", "writer")
+        )
+        self._durable: dict[int, Event] = {}
+        self._connections, self._lag = 0, 0.0
 
     @property
     def source(self) -> str:
@@ -89,7 +100,7 @@ class Service:
 
     async def call(self, work: Callable[[float], T]) -> T:
         """The result of a function of the time, in the worker thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._worker, lambda: work(time.time()))
+        return await self._in(self._worker, lambda: work(time.time()))
 
     async def change(self, work: Callable[[float], tuple[T, Sequence[Event]]]) -> T:
         """As `call`, for what changes the series: the result and its decisions are durable before they are published."""
@@ -105,6 +116,11 @@ class Service:
             raise _unwritable(error) from None
         self._publish(events)
         return result
+
+    async def observe(self, body: bytes) -> dict[str, Any]:
+        """What became of lines of observations, once it is durable."""
+        refuse_many_lines(body)
+        return await self.gatherer.submit(body)
 
     async def threshold(self) -> dict[str, Any]:
         """For `GET /v1/threshold`."""
@@ -135,7 +151,7 @@ class Service:
 
     def stats(self) -> dict[str, Any]:
         """For `GET /v1/stats`."""
-        journal = None if self.journal is None else {"folder": str(self.journal), "lag": self._lag}
+        journal = None if self.folder is None else {"folder": str(self.folder), "lag": self._lag}
         return {"open": len(self.live), **self.metrics.stats(), "journal": journal}
 
     @asynccontextmanager
@@ -147,8 +163,9 @@ class Service:
         finally:
             self.stop()
             await gathering
-            await self.call(lambda _: self._close())
-            self._worker.shutdown()
+            await self.call(lambda _: self.live.close())
+            for executor in (self._reader, self._worker, self._writer):
+                executor.shutdown()
 
     def stop(self) -> None:
         """Accept nothing more, and end the event streams and WebSockets."""
@@ -156,64 +173,73 @@ class Service:
         self.published.stop()
         self.ended.set()
 
-    async def counted(self, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The parts of a long answer, which counts as an open connection."""
-        self._connections += 1
-        try:
-            async for part in parts:
-                yield part
-        finally:
-            self._connections -= 1
-
     async def swap(self, content: bytes) -> dict[str, Any]:
         """For `PUT /v1/model`."""
-        raise Refusal(501, "Not yet.")
+        refuse_other(self.clf, classifier_of(content))
+        raise Refusal(409, "The model of a running service cannot be changed yet. Start another service for it.")
 
     def farewell(self) -> str:
         """What to say at the end."""
         series, decisions = len(self.live), self.live.last_id
-        if self.journal is None:
+        if self.folder is None:
             lost = (
                 f"{series:,} open series are dropped (--journal FOLDER would keep them)" if series else "none is open"
             )
             return f"Stopped after {decisions:,} decisions: {lost}."
-        return f"Stopped after {decisions:,} decisions: {series:,} open series are kept in {self.journal}."
+        return f"Stopped after {decisions:,} decisions: {series:,} open series are kept in {self.folder}."
+
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """Count a long connection while it lasts."""
+        self._connections += 1
+        try:
+            yield
+        finally:
+            self._connections -= 1
 
     def refuse_connection(self) -> None:
         """Refuse a long connection, if there are too many."""
         if self._connections >= self.limits.connections:
-            limit = self.limits.connections
-            raise Refusal(429, f"{limit:,} event streams are open, the limit of this service.", retry_after=10)
+            text = f"{self.limits.connections:,} event streams and WebSockets are open, the limit of this service."
+            raise Refusal(429, text, retry_after=10)
 
-    async def _process(self, bodies: Sequence[bytes]) -> Sequence[Answer]:
-        """The answers to some requests, in the order of the requests."""
+    async def _read(self, bodies: Sequence[bytes]) -> Reading:
+        """The first stage of a gathering."""
+        return await self._in(self._reader, lambda: self._bodies.read(bodies))
+
+    async def _take(self, reading: Reading) -> Gathering:
+        """The second stage: in the worker, the fleet takes the lines."""
         began = time.perf_counter()
+
+        def taken(now: float) -> tuple[Reading, Outcome]:
+            admitted = self._bodies.admitted(reading, self.live, now)
+            before = len(self.live)
+            outcome = self.live.take(admitted.arrivals, now)
+            self._bodies.opened(len(self.live) - before + len(outcome.events))  # each event has closed one
+            self.series.sample()
+            return admitted, outcome
+
         try:
-            answers, events, accepted, rejected = await self.call(lambda now: self._take(bodies, now))
+            return Gathering(*await self.call(taken), time.perf_counter() - began)
         except OSError as error:
             raise _unwritable(error) from None
-        self._publish(events)
-        seconds = time.perf_counter() - began
-        self.metrics.gathered(accepted, rejected, len(self.live), seconds, self._lag)
-        return answers
 
-    def _take(self, bodies: Sequence[bytes], now: float) -> tuple[list[Answer], Sequence[Event], int, Counter[str]]:
-        """In the worker: what became of the lines of some requests."""
-        reading, counts = self._bodies.read(bodies, self.live, now)
-        outcome = self.live.take(reading.arrivals, now)
-        self._sync()
-        self.series.sample()
-        if now - self._snapshot_at >= self.settings.snapshot_every:
-            self._snapshot_at = now
-            self.live.snapshot()
-        answers = reading.answers(outcome, counts, self.live.last_id)
+    async def _write(self, gathering: Gathering) -> Sequence[Answer]:
+        """The third stage: the answers, once all is on disk."""
+        try:
+            await self._in(self._writer, self._sync)
+        except OSError as error:
+            raise _unwritable(error) from None
+        reading, outcome, seconds = gathering
+        self._publish(outcome.events)
         rejected = Counter(rejection.kind for rejection in (*outcome.rejected, *reading.rejected))
-        return answers, outcome.events, outcome.accepted, rejected
+        self.metrics.gathered(outcome.accepted, rejected, len(self.live), seconds, self._lag)
+        return reading.answers(outcome, self.published.last_id)
 
     async def _tick(self) -> None:
         """End series by silence or deadline."""
-        events = await self.change(lambda now: (found := self.live.tick(now), found))
-        self.metrics.gathered(0, Counter(), len(self.live), 0.0, self._lag) if events else None
+        with suppress(Refusal):  # what cannot be written is tried again
+            await self.change(lambda now: (None, self.live.tick(now)))
 
     def _pause(self) -> float:
         """Seconds until a series ends although nothing arrives; at most one."""
@@ -221,8 +247,16 @@ class Service:
         return 1.0 if due is None else min(1.0, due - time.time())
 
     def _publish(self, events: Sequence[Event]) -> None:
-        self.metrics.decided(events)
-        self.published.add(events)
+        """Publish decisions in the order of their IDs: those of a gathering and of other changes may come out of order."""
+        self._durable.update((event.id, event) for event in events)
+        ready: list[Event] = []
+        while (event := self._durable.pop(self.published.last_id + len(ready) + 1, None)) is not None:
+            ready.append(event)
+        self.metrics.decided(ready)
+        self.published.add(ready)
+
+    async def _in(self, executor: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(executor, work)
 
     async def _older(self, after: int, limit: int) -> list[Event]:
         return await self.call(lambda _: self.live.events(after, limit))
@@ -230,15 +264,11 @@ class Service:
     def _sync(self) -> None:
         began = time.perf_counter()
         self.live.sync()
-        self._lag = time.perf_counter() - began
-
-    def _close(self) -> None:
-        self.live.close()
+        self._lag = 0.0 if self.folder is None else time.perf_counter() - began
 
 
 def _unwritable(error: OSError) -> Refusal:
-    """The refusal of what the journal could not write."""
-    if error.errno in _FULL:
-        text = "The disk of the journal is full, so nothing was taken. Make room on it, and send it again."
-        return Refusal(507, text, retry_after=10)
-    return Refusal(507, f"The journal cannot be written ({sentence(error)}), so nothing was taken.", retry_after=10)
+    """The refusal of what could not be written."""
+    if isinstance(error, JournalFailed):
+        return Refusal(507, sentence(error), retry_after=10)
+    return Refusal(507, f"The folder of the journal cannot be written: {sentence(error)}.", retry_after=10)

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 Name = str | int
 Label = str | int | float | bool | None | list[str | int | float | bool]
@@ -72,7 +72,7 @@ class SeriesPage(BaseModel):
 class Wanted(BaseModel):
     """A threshold, or one target for it."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"minProperties": 1, "maxProperties": 1})
     threshold: float | list[list[float]] | None = None
     max_error: float | None = Field(None, description="Maximum balanced error on the held-out series.")
     max_mean_time: float | None = Field(None, description="Maximum mean number of observations.")
@@ -82,9 +82,9 @@ class Wanted(BaseModel):
 class TrueLabel(BaseModel):
     """The true label of a decided series."""
 
-    series: Name | None
-    run: int = 1
-    label: str | int | float | bool
+    series: StrictStr | StrictInt | None
+    run: StrictInt = 1
+    label: StrictStr | StrictInt | StrictFloat | StrictBool
 
 
 class LabelsTaken(BaseModel):
