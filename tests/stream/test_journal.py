@@ -196,7 +196,7 @@ def test_other_calls_are_repeated_too(tmp_path):
 
 
 def test_decisions_can_be_read_after_their_entries_are_gone(tmp_path, monkeypatch):
-    monkeypatch.setattr("sooner.stream.live.RECENT", 20)
+    monkeypatch.setattr("sooner.stream.event_log.RECENT", 20)
     monkeypatch.setattr("sooner.stream.journal.decisions.PER_FILE", 30)
     live = live_in(tmp_path, snapshot_bytes=2000)
     events = []
@@ -219,7 +219,7 @@ def test_a_torn_decision_comes_again(tmp_path):
     live = live_in(tmp_path)
     events = live.take(ups("a", 8), 0.0).events
     live.sync()
-    live._save()
+    live._log.save()
     let_go(live)
     (file,) = tmp_path.glob("decisions-*.jsonl")
     os.truncate(file, file.stat().st_size - 5)
@@ -235,7 +235,9 @@ class TestFullDisk:
         before = state_of(live)
         with monkeypatch.context() as patch:
             patch.setattr(journal_folder, "write_all", _half)
-            with pytest.raises(JournalFailed, match=r"No space left on device\. Nothing was taken\. Make room") as caught:
+            with pytest.raises(
+                JournalFailed, match=r"No space left on device\. Nothing was taken\. Make room"
+            ) as caught:
                 live.take(ups("a"), 1.0)
             assert caught.value.full
         assert state_of(live) == before

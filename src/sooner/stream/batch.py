@@ -19,7 +19,7 @@ _READABLE = "an observation that can be processed"
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class ArrivalBatch:
     """Some arrivals, in their order; the lines that were refused already stand beside them.
 
     Args:
@@ -48,7 +48,7 @@ class Batch:
         return len(self.keys)
 
     @classmethod
-    def of(cls, arrivals: Sequence[Arrival | Rejection], check: Check) -> "Batch":
+    def of(cls, arrivals: Sequence[Arrival | Rejection], check: Check) -> "ArrivalBatch":
         """Some arrivals as columns; observations of another shape than the model reads are refused."""
         rejected = [arrival for arrival in arrivals if isinstance(arrival, Rejection)]
         kept = [arrival for arrival in arrivals if isinstance(arrival, Arrival)]
@@ -73,7 +73,7 @@ class Batch:
             rejected,
         )
 
-    def checked(self, check: Check) -> "Batch":
+    def checked(self, check: Check) -> "ArrivalBatch":
         """The same arrivals, if the model can read their observations; else without these."""
         shape = self.values.shape[1:]
         if not len(self.values) or check(shape, self.keys[0]) is None:
@@ -81,7 +81,7 @@ class Batch:
         observed = [index for index in range(len(self)) if self.rows is None or self.rows[index] >= 0]
         left = sorted(set(range(len(self))) - set(observed))
         refused = [self.refusal(i, _READABLE, str(check(shape, self.keys[i])), "channels") for i in observed]
-        return Batch(
+        return ArrivalBatch(
             [self.keys[index] for index in left],
             np.empty((0, 0)),
             np.full(len(left), -1),

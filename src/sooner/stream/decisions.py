@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 from sooner.errors import refuse_unknown
 from sooner.series.columns import Gaps
 from sooner.stream.arrivals import Arrival, RefusedLine, Rejection
-from sooner.stream.batch import Batch
+from sooner.stream.batch import ArrivalBatch
 from sooner.stream.events import Event
 from sooner.stream.fleet import Fleet
 from sooner.stream.lines import Fields, Layout, LineReader, reader_of
@@ -118,10 +118,10 @@ class Follower:
         """The lines that are written for some events."""
         return [line_of(event, self.reader.series) for event in events]
 
-    def _take(self, arrivals: Batch | list[Arrival | Rejection], now: float) -> Iterator[dict[str, Any]]:
-        pieces: Sequence[Batch | list[Arrival | Rejection]] = [arrivals]
+    def _take(self, arrivals: ArrivalBatch | list[Arrival | Rejection], now: float) -> Iterator[dict[str, Any]]:
+        pieces: Sequence[ArrivalBatch | list[Arrival | Rejection]] = [arrivals]
         if self._stops and not self.live.accepts(arrivals):  # what comes after a bad line must not be processed
-            pieces = [[arrival] for arrival in (arrivals.singly() if isinstance(arrivals, Batch) else arrivals)]
+            pieces = [[arrival] for arrival in (arrivals.singly() if isinstance(arrivals, ArrivalBatch) else arrivals)]
         for piece in pieces:
             outcome = self.live.take(piece, now)
             yield from self.records(outcome.events)

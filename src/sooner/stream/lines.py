@@ -15,7 +15,7 @@ import numpy as np
 from sooner.errors import refuse_unknown
 from sooner.series.columns import GAP, Gaps, spelled
 from sooner.stream.arrivals import UNNAMED, Arrival, RefusedLine, Rejection
-from sooner.stream.batch import Batch
+from sooner.stream.batch import ArrivalBatch
 from sooner.types import FloatArray
 
 _fast_loads: Callable[[str | bytes], Any] = json.loads
@@ -112,7 +112,7 @@ class LineReader(ABC):
         """How many lines were read."""
         return self._number
 
-    def read(self, lines: Sequence[str | bytes]) -> Batch | list[Arrival | Rejection]:
+    def read(self, lines: Sequence[str | bytes]) -> ArrivalBatch | list[Arrival | Rejection]:
         """The next lines, for `LiveSeries.take`; blank ones are skipped."""
         return self._one_by_one(lines)
 
@@ -152,13 +152,13 @@ class JsonLines(LineReader):
     _named: bool = False
     _channels: tuple[str, ...] | None = None
 
-    def read(self, lines: Sequence[str | bytes]) -> Batch | list[Arrival | Rejection]:
+    def read(self, lines: Sequence[str | bytes]) -> ArrivalBatch | list[Arrival | Rejection]:
         """The next lines, for `LiveSeries.take`; blank ones are skipped."""
         end = len(lines)
         while end and not lines[end - 1].strip():  # as after the last newline
             end -= 1
         blank, lines = len(lines) - end, lines[:end]
-        read: Batch | list[Arrival | Rejection] | None = None
+        read: ArrivalBatch | list[Arrival | Rejection] | None = None
         if len(lines) > 1 and self._known is not None:
             read = self._at_once(lines)
         if read is None:
@@ -168,7 +168,7 @@ class JsonLines(LineReader):
         self._number += blank
         return read
 
-    def _at_once(self, lines: Sequence[str | bytes]) -> Batch | None:
+    def _at_once(self, lines: Sequence[str | bytes]) -> ArrivalBatch | None:
         """The lines as columns, if all of them are good and alike: a fifth of the time. None for others."""
         fields = self._known
         assert fields is not None
@@ -192,7 +192,7 @@ class JsonLines(LineReader):
             if ats is None or None in ats or "" in ats:
                 return None
             values = np.concatenate([values, np.zeros((len(values), 1))], axis=1)
-        return Batch(
+        return ArrivalBatch(
             keys,
             values,
             times=ats if fields.timed else None,
@@ -280,7 +280,7 @@ class CsvLines(LineReader):
     _header: list[str] | None = None
     _wanted: tuple[str, ...] = ()
 
-    def read(self, lines: Sequence[str | bytes]) -> Batch | list[Arrival | Rejection]:
+    def read(self, lines: Sequence[str | bytes]) -> ArrivalBatch | list[Arrival | Rejection]:
         """The next lines, for `LiveSeries.take`; blank ones are skipped."""
         if self._header is None and lines:
             self._number += 1
