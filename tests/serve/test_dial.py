@@ -179,5 +179,5 @@ def test_the_statistic_is_what_the_rule_compares():
     assert statistics_of(LogOdds(2.5), shown) == pytest.approx([others])
     assert statistics_of(ProbabilityThreshold(0.9), shown) == pytest.approx([1 / (1 + np.exp(-others))])
     assert statistics_of(FixedTime(5), shown) == [4]
-    assert statistics_of(Halting(0.5), shown) == statistics_of(Patience(MSPRT(2.5), 3), shown) == [None]
+    assert statistics_of(Halting(0.5), shown) == statistics_of(Patience(3, MSPRT(2.5)), shown) == [None]
     assert statistics_of(MSPRT(2.5), []) == []

@@ -106,7 +106,7 @@ def threshold_of(rule: Rule) -> Any:
     """The threshold of a rule as a number, or as nested lists for a matrix; None if it has none.
 
     >>> from sooner.rules import MSPRT, Patience
-    >>> threshold_of(MSPRT(2.5)), threshold_of(MSPRT([[0, 1], [2, 0]])), threshold_of(Patience(MSPRT(2.5), 3))
+    >>> threshold_of(MSPRT(2.5)), threshold_of(MSPRT([[0, 1], [2, 0]])), threshold_of(Patience(2))
     (2.5, [[0.0, 1.0], [2.0, 0.0]], None)
     """
     return np.asarray(rule.cutoff).tolist() if isinstance(rule, ThresholdRule) else None
