@@ -14,7 +14,7 @@ from sooner.errors import JournalFailed
 from sooner.estimator import EarlyClassifier
 from sooner.serve.answers import Refusal, sentence
 from sooner.serve.decisions import KEPT, Published
-from sooner.serve.dial import Dial
+from sooner.serve.dial import Dial, threshold_of
 from sooner.serve.gather import Answer, Gatherer, Stages
 from sooner.serve.labels import labels_of
 from sooner.serve.limits import Limits
@@ -154,7 +154,8 @@ class Service:
     def stats(self) -> dict[str, Any]:
         """For `GET /v1/stats`."""
         journal = None if self.folder is None else {"folder": str(self.folder), "lag": self._lag}
-        return {"open": len(self.live), **self.metrics.stats(), "journal": journal}
+        threshold = threshold_of(self.live.rule)
+        return {"open": len(self.live), **self.metrics.stats(), "threshold": threshold, "journal": journal}
 
     @property
     def delivered(self) -> int:
