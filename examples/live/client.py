@@ -86,6 +86,7 @@ def decisions(service: str, last: int = 0) -> Iterator[dict]:
 
 
 def main() -> None:
+    """Send standard input, and print decisions."""
     service = sys.argv[1].rstrip("/") if len(sys.argv) > 1 else "http://127.0.0.1:8000"
     threading.Thread(target=send, args=(service, sys.stdin), daemon=True).start()
     for record in decisions(service):

@@ -89,6 +89,7 @@ def send(port: int, sensors: Sensors, rate: float) -> None:
 
 
 def main() -> None:
+    """Start the service, and send."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path("build/live"), help="for the model")
     parser.add_argument("--port", type=int, default=8000)
