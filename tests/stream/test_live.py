@@ -178,6 +178,12 @@ class TestRefusals:
         assert "observations['a']" in outcome.rejected[0].reason
         assert "observations['b']" in outcome.rejected[1].reason
 
+    def test_observations_may_be_lists_and_keys_are_names(self):
+        live = live_of()
+        assert live.take([seen("a")._replace(observation=[2, 0], ended=False)], 0.0).accepted == 1
+        with pytest.raises(InvalidArgument, match=r"`key` must be a string or a whole number, got \('a',\), a tuple"):
+            live.take([seen(("a",), 1, 0)], 0.0)
+
     def test_a_refused_first_observation_opens_no_series(self):
         live = live_of()
         live.take([seen("a", math.nan, 0)], 0.0)

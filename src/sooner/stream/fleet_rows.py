@@ -74,7 +74,7 @@ class FleetRows:
         step, known = None, order[:0]
         while step is None and len(order):
             known = rows[order][rows[order] >= 0]
-            taken = None if len(known) == len(self._fleet) else torch.from_numpy(known)
+            taken = None if len(known) == len(self._fleet) else self._on_device(known)
             step, bad = self._attempt(taken, keys, order, values)
             refused.update((int(order[index]), error) for index, error in bad.items())
             order = np.delete(order, list(bad)) if bad else order
@@ -99,13 +99,16 @@ class FleetRows:
     @torch.inference_mode()
     def forced(self, keys: Sequence[Key]) -> tuple[list[Decision], FloatArray]:
         """The decisions of some open series if they ended now, and (keys, classes), their newest scores."""
-        rows = torch.from_numpy(self.rows_of(keys))
+        rows = self._on_device(self.rows_of(keys))
         state = tuple(tensor[rows] for tensor in self._fleet._rows.all()[-4:])
         return self._fleet._fold.forced(state), state[-2].double().cpu().numpy()
 
     def drop(self, key: Key) -> list[tuple[int, int]]:
         """Drop an open series; returns which rows have moved."""
         return self._fleet._close([key])
+
+    def _on_device(self, rows: IntArray) -> torch.Tensor:
+        return torch.from_numpy(rows).to(self._fleet._rows.device)
 
     def _attempt(
         self, rows: torch.Tensor | None, keys: Sequence[Key], order: IntArray, values: FloatArray
@@ -161,6 +164,6 @@ class FleetRows:
 
     def peek(self, keys: Sequence[Key]) -> tuple[FloatArray, IntArray]:
         """Of some open series: (keys, classes), their newest scores, and (keys,), how many observations were read."""
-        rows = torch.from_numpy(self.rows_of(keys))
+        rows = self._on_device(self.rows_of(keys))
         scores, ages = (tensor[rows].cpu().numpy() for tensor in self._fleet._rows.all()[-2:])
         return scores.astype(np.float64), ages

@@ -319,7 +319,10 @@ class LiveSeries:
         """Continue from a snapshot."""
         if description(self.rule) != state.rule:
             self._fleet.rule = rule_described(state.rule)
-        self._fleet.restore(state.fleet)
+        try:
+            self._fleet.restore(state.fleet)
+        except InvalidArgument as error:
+            raise error.about("journal") if error.argument == "snapshot" else error from None
         self._runs.change(state.settings)
         self._runs.restore(state.runs)
         self._now, self._delivered = state.now, state.delivered
