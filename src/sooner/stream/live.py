@@ -3,7 +3,7 @@
 It has no clock of its own: `now` is passed in, in seconds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -178,16 +178,11 @@ class LiveSeries:
 
     def snapshot(self) -> None:
         """Replace the entries of the journal by the state, which happens from time to time by itself."""
-        if self.journal is None:
-            return
-        self.sync()
-        with self.journal.refusing():
-            self._log.save()
-            self._log.sync()
-        rule, runs, settings = description(self.rule), self._runs.to_json(), self._runs.settings
-        numbers = (self._now, self.last_id, self._delivered)
-        self.journal.replace(packed_state(SavedState(self._fleet.snapshot(), rule, runs, settings, *numbers)))
-        self._begun = True
+        if self.journal is not None:
+            self.journal.wait()
+            position, content = self._frozen(self.journal)
+            self.journal.install(content, position)
+            self._begun = True
 
     def close(self) -> None:
         """Write a snapshot, and let other processes use the journal. Open series stay open in it."""
@@ -360,14 +355,26 @@ class LiveSeries:
         self.journal.append(entry)
 
     def _keep(self) -> None:
-        """Write decisions to their files, and a snapshot, when it is time."""
+        """Write decisions to their files, and a snapshot in another thread, when it is time."""
         if self.journal is None:
             return
         with suppress(OSError):  # raised by the next entry, if it matters
             if self._log.saves_soon:
                 self._log.save()
             if self.journal.due:
-                self.snapshot()
+                position, content = self._frozen(self.journal)
+                self.journal.install_later(content, position)
+
+    def _frozen(self, journal: Journal) -> tuple[int, Callable[[], bytes]]:
+        """The position in the journal, and a function that gives the snapshot of the state there."""
+        self.sync()
+        with journal.refusing():
+            self._log.save()
+            self._log.sync()
+        position, fleet = journal.rotate(), self._fleet.later_snapshot()
+        rule, runs, settings = description(self.rule), self._runs.to_json(), self._runs.settings
+        numbers = (self._now, self.last_id, self._delivered)
+        return position, lambda: packed_state(SavedState(fleet(), rule, runs, settings, *numbers))
 
 
 def _key(series: Key | None) -> Key:
