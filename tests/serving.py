@@ -24,7 +24,7 @@ from sooner.stream.journal import Journal
 
 
 @contextmanager
-def serving(clf, *, live=None, limits=None, token=None, journal=None, **settings):
+def serving(clf, *, live=None, limits=None, token=None, journal=None, sources=(), **settings):
     """The service: its address, a client, and what it says; it stops at the end of the block."""
     limits = limits or Limits()
     listener = listening(Address(port=0))
@@ -37,7 +37,7 @@ def serving(clf, *, live=None, limits=None, token=None, journal=None, **settings
         series = LiveSeries(clf, live or LiveSettings(), journal=None if journal is None else Journal(journal), now=now)
         options = ServiceSettings(limits, **settings)
         running.service = Service(clf, series, Bodies(clf, None, "end", limits, now), options)
-        running.server = server_of(running.service, Address(), Access(token), tell)
+        running.server = server_of(running.service, Address(), Access(token), tell, sources)
         await running.server.serve([listener])
         running.said.append(running.service.farewell())
 

@@ -1,13 +1,17 @@
 """Threshold, labels, model, series, metrics."""
 
+import numpy as np
 import pytest
 
 import sooner
 from serving import line, lines_at, post, serving
 from sooner.evaluate import Watch
+from sooner.rules import MSPRT, FixedTime, Halting, LogOdds, Patience, ProbabilityThreshold
 from sooner.serve.dial import Dial
 from sooner.serve.labels import Labels
+from sooner.serve.series import statistics_of
 from sooner.stream import Event
+from sooner.stream.views import OpenSeries
 from waves import waves
 
 
@@ -108,7 +112,7 @@ def test_labels_survive_a_restart(tmp_path):
     assert labels().taken == 1
 
 
-def test_a_series_shows_its_course_once_it_is_looked_at(service):
+def test_a_series_shows_its_course_once_it_is_looked_at(service, clf):
     x, _ = waves(1, 5, seed=9)
     service.client.put("/v1/threshold", json={"threshold": 1e6})
     for t in range(5):
@@ -117,7 +121,12 @@ def test_a_series_shows_its_course_once_it_is_looked_at(service):
     assert [point[0] for point in shown["trajectory"]] == [1, 2, 3, 4, 5]
     assert shown["trajectory"][-1][2] == shown["scores"]
     assert (shown["state"], shown["time"], len(shown["classes"])) == ("open", 5, 3)
+    newer = service.client.get("/v1/series/course", params={"after": 3}).json()
+    assert newer["trajectory"] == shown["trajectory"][3:]
     page = service.client.get("/v1/series", params={"search": "COURSE", "sort": "margin"}).json()
+    assert page["series"][0]["statistic"] == pytest.approx(shown["margin"])
+    assert service.client.get("/v1/stats").json()["threshold"] == 1e6
+    assert service.client.get("/v1/model").json()["threshold"] == clf.threshold
     assert (page["found"], page["series"][0]["margin"]) == (1, shown["margin"])
 
 
@@ -160,3 +169,15 @@ def test_health_docs_and_unknown_paths(service):
         answer = service.client.get(path)
         assert (answer.status_code, set(answer.json())) == (status, {"detail"})
     assert service.client.patch("/v1/stats").status_code == 405
+
+
+def test_the_statistic_is_what_the_rule_compares():
+    scores = np.array([0.0, 1.0, 3.0])
+    shown = [OpenSeries("a", 1, 4, "slow", 2.0, 0.0, 0.0, scores)]
+    others = 3 - np.log(1 + np.e)
+    assert statistics_of(MSPRT(2.5), shown) == [2.0]
+    assert statistics_of(LogOdds(2.5), shown) == pytest.approx([others])
+    assert statistics_of(ProbabilityThreshold(0.9), shown) == pytest.approx([1 / (1 + np.exp(-others))])
+    assert statistics_of(FixedTime(5), shown) == [4]
+    assert statistics_of(Halting(0.5), shown) == statistics_of(Patience(3, MSPRT(2.5)), shown) == [None]
+    assert statistics_of(MSPRT(2.5), []) == []

@@ -1,6 +1,6 @@
 """The HTTP interface: every path of the service, with its OpenAPI document."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Annotated, Any, Literal
@@ -20,7 +20,7 @@ from sooner.serve.decisions import Format, event_stream, shaped
 from sooner.serve.limits import read_body
 from sooner.serve.page import page
 from sooner.serve.reference import HEADERS, reference_page
-from sooner.serve.service import Service
+from sooner.serve.service import Service, Source
 from sooner.serve.shapes import (
     DecisionPage,
     LabelsTaken,
@@ -119,9 +119,13 @@ class _Reads:
         del state
         return answer(await self._service.series.page(offset=offset, limit=limit, search=search, sort=sort))
 
-    async def one_series(self, series: SeriesName) -> Response:
+    async def one_series(
+        self,
+        series: SeriesName,
+        after: Annotated[int, Query(ge=0, le=LARGEST, description="Only the course after so many observations.")] = 0,
+    ) -> Response:
         """One series: its scores and, once it has been asked for, their course over time; or its decision."""
-        return answer(await self._service.series.one(series))
+        return answer(await self._service.series.one(series, after))
 
     async def threshold(self) -> Response:
         """The threshold in use, what it means on the held-out series, and the curve to choose another one from."""
@@ -215,12 +219,12 @@ class _Writes:
         return answer(await self._service.swap(content))
 
 
-def application(service: Service, access: Access) -> Any:
-    """The ASGI application of a service."""
+def application(service: Service, access: Access, sources: Sequence[Source] = ()) -> Any:
+    """The ASGI application of a service, which also reads from these sources."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with service.running():
+        async with service.running(sources):
             yield
 
     about = "Early decisions about live series: observations in, decisions out."

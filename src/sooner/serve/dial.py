@@ -60,11 +60,11 @@ class Dial:
 
     def preview(self, rule: Rule) -> dict[str, Any]:
         """Error, mean time and forced share of a rule on the held-out series; None where there are none."""
-        threshold = rule.cutoff if isinstance(rule, ThresholdRule) else None
+        threshold = threshold_of(rule)
         if isinstance(threshold, int | float) and self.curve is not None and type(rule) is type(self._clf.rule_):
             index = int(np.searchsorted(self.curve.thresholds, threshold, side="left"))
             return {**self._point(min(index, len(self.curve) - 1)), "threshold": float(threshold)}
-        about: dict[str, Any] = {"threshold": np.asarray(threshold).tolist() if threshold is not None else None}
+        about: dict[str, Any] = {"threshold": threshold}
         if not len(self._clf.held_out_) or self._clf.model_.halts != (self._clf.held_out_.halting is not None):
             return {**about, "error": None, "mean_time": None, "forced": None}
         reached = achieved_of(rule, self._clf.judged())
@@ -100,3 +100,13 @@ class Dial:
             "mean_time": float(curve.mean_times[index]),
             "forced": float(curve.forced[index]),
         }
+
+
+def threshold_of(rule: Rule) -> Any:
+    """The threshold of a rule as a number, or as nested lists for a matrix; None if it has none.
+
+    >>> from sooner.rules import MSPRT, Patience
+    >>> threshold_of(MSPRT(2.5)), threshold_of(MSPRT([[0, 1], [2, 0]])), threshold_of(Patience(2))
+    (2.5, [[0.0, 1.0], [2.0, 0.0]], None)
+    """
+    return np.asarray(rule.cutoff).tolist() if isinstance(rule, ThresholdRule) else None

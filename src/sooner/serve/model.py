@@ -10,6 +10,7 @@ from sooner.errors import SoonerError
 from sooner.estimator import EarlyClassifier, load
 from sooner.estimator.promises import fingerprint
 from sooner.serve.answers import Refusal, sentence
+from sooner.serve.dial import threshold_of
 
 
 def description_of(clf: EarlyClassifier) -> dict[str, Any]:
@@ -22,6 +23,7 @@ def description_of(clf: EarlyClassifier) -> dict[str, Any]:
         "features": list(clf.model_.features),
         "model": clf.model_name_,
         "rule": repr(clf.rule_),
+        "threshold": threshold_of(clf.rule_),
         "promise": None if promise is None else str(promise),
         "version": f"sooner {version('sooner')}",
         "fingerprint": fingerprint(clf),

@@ -3,18 +3,18 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from sooner.errors import JournalFailed
 from sooner.estimator import EarlyClassifier
 from sooner.serve.answers import Refusal, sentence
 from sooner.serve.decisions import KEPT, Published
-from sooner.serve.dial import Dial
+from sooner.serve.dial import Dial, threshold_of
 from sooner.serve.gather import Answer, Gatherer, Stages
 from sooner.serve.labels import labels_of
 from sooner.serve.limits import Limits
@@ -26,6 +26,7 @@ from sooner.stream.events import Event, Outcome
 from sooner.stream.live import LiveSeries
 
 T = TypeVar("T")
+Source: TypeAlias = Callable[["Service"], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ class Service:
         log = None if self.folder is None else self.folder / "labels.jsonl"
         self.labels = labels_of(clf, settings.watched_error, self.published.find, log)
         self.series = SeriesView(self)
-        self.ended = asyncio.Event()
+        self.stopping, self.ended = asyncio.Event(), asyncio.Event()
+        self._gathering: asyncio.Task[None] | None = None
         self.gatherer = Gatherer(
             Stages(self._read, self._take, self._write),
             self._tick,
@@ -152,24 +154,44 @@ class Service:
     def stats(self) -> dict[str, Any]:
         """For `GET /v1/stats`."""
         journal = None if self.folder is None else {"folder": str(self.folder), "lag": self._lag}
-        return {"open": len(self.live), **self.metrics.stats(), "journal": journal}
+        threshold = threshold_of(self.live.rule)
+        return {"open": len(self.live), **self.metrics.stats(), "threshold": threshold, "journal": journal}
+
+    @property
+    def delivered(self) -> int:
+        """The ID of the last decision that a source with confirmation has delivered."""
+        return self.live.delivered
+
+    @property
+    def series_field(self) -> str:
+        """The field with the series ID."""
+        return self._bodies.fields.series or "series"
+
+    async def deliver(self, number: int) -> None:
+        """Note that decisions up to this ID have been delivered."""
+        with suppress(OSError):  # they are delivered again
+            await self.call(lambda _: self.live.deliver(number))
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Process what arrives; at the end drain, snapshot and close."""
-        gathering = asyncio.create_task(self.gatherer.run())
+    async def running(self, sources: Sequence[Source] = ()) -> AsyncIterator[None]:
+        """Process what arrives, also from these sources; at the end drain, take a snapshot and close."""
+        self._gathering = asyncio.create_task(self.gatherer.run())
+        reading = [asyncio.create_task(source(self)) for source in sources]
         try:
             yield
         finally:
-            self.stop()
-            await gathering
+            await self.drain()
+            await asyncio.gather(*reading)
             await self.call(lambda _: self.live.close())
             for executor in (self._reader, self._worker, self._writer):
                 executor.shutdown()
 
-    def stop(self) -> None:
-        """Accept nothing more, and end the event streams and WebSockets."""
+    async def drain(self) -> None:
+        """Accept nothing more, process what waits, then end the event streams and WebSockets."""
+        self.stopping.set()
         self.gatherer.close()
+        if self._gathering is not None:
+            await self._gathering
         self.published.stop()
         self.ended.set()
 
