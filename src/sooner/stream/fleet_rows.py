@@ -13,7 +13,6 @@ from sooner.stream.fold import Decision, FoldStep
 from sooner.stream.times import Tick
 from sooner.types import FloatArray, IntArray
 
-
 _ONE, _NONE = np.zeros(1, dtype=np.int64), np.empty((0, 0))
 
 
