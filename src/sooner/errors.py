@@ -1,6 +1,7 @@
 """The exceptions and warnings of sooner: a message names the argument, the expected and the given value, and a remedy."""
 
 import difflib
+import errno
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -177,6 +178,27 @@ class TrainingDiverged(SoonerError, ArithmeticError):
         )
         self.step = step
         self.series = series
+
+
+class JournalFailed(SoonerError, OSError):
+    """The journal of live series cannot be written.
+
+    Attributes:
+        full: whether there is no space left; then nothing was changed, and the same can be tried again.
+
+    >>> print(JournalFailed("live/", "No space left on device", full=True))
+    The journal in live/ cannot be written: No space left on device. Nothing was taken. Make room, and send it again.
+    """
+
+    def __init__(self, folder: str, reason: str, *, full: bool, final: bool = False) -> None:
+        remedy = "Nothing was taken. Make room, and send it again."
+        if final:
+            remedy = "Start the program again: it goes on from what is on the disk."
+        elif not full:
+            remedy = "Nothing was taken. Check the disk and the rights of the folder."
+        super().__init__(f"The journal in {folder} cannot be written: {reason.rstrip('.')}. {remedy}")
+        self.full = full
+        self.errno = errno.ENOSPC if full else errno.EIO
 
 
 class NoTrialFinished(SoonerError, RuntimeError):

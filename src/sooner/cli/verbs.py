@@ -14,6 +14,7 @@ SHORT = {
     "evaluate": "Evaluate a model on labelled test series, and write an HTML report.",
     "threshold": "Change the threshold of a trained model, and write the model back.",
     "stream": "Decide live series: read one observation per line, and print each decision as soon as it is made.",
+    "serve": "Decide live series as a service: observations in over HTTP, decisions out as they are made.",
     "score": "Decide stored series, and write one row per series: its ID, label, time, crossed and margin.",
     "tune": "Search for better settings of a recurrent model.",
     "reproduce": "Run an experiment of the paper, and compare its curves with the published ones.",

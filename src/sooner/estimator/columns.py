@@ -6,6 +6,7 @@ from dataclasses import replace
 from sooner.errors import InvalidArgument
 from sooner.estimator.classifier import EarlyClassifier
 from sooner.series.columns import GAP, Columns, Gaps
+from sooner.stream.lines import Fields
 
 
 def columns_for(classifier: EarlyClassifier, columns: Columns | None) -> tuple[Columns, Gaps]:
@@ -18,6 +19,15 @@ def columns_for(classifier: EarlyClassifier, columns: Columns | None) -> tuple[C
     # A renamed column may have had another role in training.
     replaced = {role: None for role in ("series", "time", "label") if getattr(known, role) in given.values()}
     return replace(known, **{**replaced, **given}), gaps
+
+
+def fields_for(classifier: EarlyClassifier, columns: Columns | None, *, end: str = "end") -> Fields:
+    """The fields of live lines: the columns as in training, except for those that are renamed."""
+    known, gaps = columns_for(classifier, columns)
+    names = tuple(name for name in known.channels or () if name != GAP) or None
+    # If the channels are known, series and time may have any of the default names of a table.
+    series, time = known.series or (None if names else "series"), known.time or (None if names else "time")
+    return Fields(series, time, end, names, gaps)
 
 
 def refuse_other_channels(classifier: EarlyClassifier, channels: Sequence[str]) -> None:

@@ -28,6 +28,7 @@ from sooner.rules import Rule, SingleLabel
 from sooner.scores import Scored
 from sooner.series import Series
 from sooner.stream import AtEnd, Fleet, Stream
+from sooner.types import FloatArray, IntArray
 
 COVERAGE = 0.9
 """Of label sets, where none is asked for."""
@@ -96,6 +97,11 @@ class LiveMixin:
             at_end=at_end,
             limit=self._limit_at_end(at_end, coverage, self.rule_),
         )
+
+    def live_posterior(self, scores: FloatArray, times: IntArray) -> FloatArray:
+        """(series, classes): the calibrated posterior, from the scores of live series after so many observations."""
+        offset = self._offset()
+        return self.posterior_calibration_.posterior(scores - offset, times, offset)
 
     def label_sets(self, X: Any, coverage: float = COVERAGE) -> LabelSets:  # noqa: N803
         """The labels that cannot be excluded, after each observation.

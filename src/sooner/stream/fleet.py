@@ -214,6 +214,15 @@ class Fleet:
             self._decided.update(decisions)
         return decisions
 
+    def check_rule(self, rule: Rule) -> None:
+        """Refuse a rule that cannot take the place of the current one."""
+        self._fold.with_rule(rule, running=len(self))
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The names of the classes."""
+        return self._fold.classes
+
     def _known_and_fresh(self, observations: Mapping[Any, ArrayLike]) -> tuple[list[Key], list[Key]]:
         """The keys of open series and those of new ones."""
         fresh = [key for key in observations if key not in self._row_of]
@@ -231,11 +240,7 @@ class Fleet:
 
     def _observe(self, rows: torch.Tensor | None, keys: list[Key], values: list[ArrayLike]) -> FoldStep:
         """The step of the fold; the rows are not changed yet."""
-        before = self._rows.all() if rows is None else self._rows.take(rows)
-        count = len(before[-1])
-        if count < len(keys):
-            fresh = self._fold.fresh(len(keys) - count)
-            before = tuple(torch.cat(pair) for pair in zip(before, fresh, strict=True)) if count else fresh
+        before = self._before(rows, len(keys))
         try:
             step = self._fold.observe(before, self._fold.read(values, before[0].device))
         except (ValueError, RuntimeError):
@@ -244,10 +249,22 @@ class Fleet:
             raise
         stray = self._fold.stray_row(step)
         if stray is not None:
-            got = f"{step.scores[stray].tolist()} from {self._name(keys[stray])} at time {int(step.after[-1][stray])}"
-            remedy = "Check for an overflow in the model or in its input."
-            raise InvalidArgument("scores", "finite", got, remedy)
+            raise self._stray(keys[stray], step, stray)
         return step
+
+    def _before(self, rows: torch.Tensor | None, count: int) -> LiveState:
+        """The state of the series in these rows (None for all), and of as many new ones as are missing."""
+        before = self._rows.all() if rows is None else self._rows.take(rows)
+        known = len(before[-1])
+        if known == count:
+            return before
+        fresh = self._fold.fresh(count - known)
+        return tuple(torch.cat(pair) for pair in zip(before, fresh, strict=True)) if known else fresh
+
+    def _stray(self, key: Key, step: FoldStep, row: int) -> InvalidArgument:
+        """The error of scores that are not finite."""
+        got = f"{step.scores[row].tolist()} from {self._name(key)} at time {int(step.after[-1][row])}"
+        return InvalidArgument("scores", "finite", got, "Check for an overflow in the model or in its input.")
 
     def _keep(self, rows: torch.Tensor | None, step: FoldStep, fresh: list[Key]) -> None:
         """Store the new state, with new series behind the others."""
@@ -281,16 +298,18 @@ class Fleet:
         return decisions
 
     @torch.inference_mode()
-    def _close(self, keys: list[Key]) -> None:
-        """Free the rows of these series; the last rows move into the gaps."""
+    def _close(self, keys: list[Key]) -> list[tuple[int, int]]:
+        """Free the rows of these series; the last rows move into the gaps, as pairs (new row, old row) say."""
         if not keys:
-            return
+            return []
         for key in keys:
             self._times.forget(key)
-        for index, origin in self._rows.drop([self._row_of.pop(key) for key in keys]):
+        moves = self._rows.drop([self._row_of.pop(key) for key in keys])
+        for index, origin in moves:
             self._keys[index] = self._keys[origin]
             self._row_of[self._keys[index]] = index
         del self._keys[self._rows.count :]
+        return moves
 
 
 def closing(decision: Decision) -> str:

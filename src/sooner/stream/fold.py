@@ -14,7 +14,7 @@ from sooner.inputs import as_number, as_tensor, as_whole
 from sooner.models.base import Model
 from sooner.rules.base import NO_CLASS, Rule, leader
 from sooner.scores import class_log_odds_against
-from sooner.types import ArrayLike, LiveState, StepFlags, StepLabels, StepObservations, StepScores
+from sooner.types import ArrayLike, FloatArray, LiveState, StepFlags, StepLabels, StepObservations, StepScores
 
 AtEnd: TypeAlias = Literal["force", "abstain", "set"]
 Prepare: TypeAlias = Callable[[Tensor], Tensor]
@@ -119,7 +119,7 @@ class Fold:
         """The rule's part of it."""
         return self.rule.init(streams).to(device)
 
-    def read(self, values: Sequence[ArrayLike], device: torch.device) -> StepObservations:
+    def read(self, values: Sequence[ArrayLike] | FloatArray, device: torch.device) -> StepObservations:
         """One row for each value, prepared; always a copy, so that a sender may use its memory again."""
         x = _stacked(values)
         if x.ndim == 1 and self.model.features:
@@ -202,7 +202,9 @@ class Fold:
         return int(stray[0]) if len(stray) else None
 
 
-def _stacked(values: Sequence[ArrayLike]) -> Tensor:
+def _stacked(values: Sequence[ArrayLike] | FloatArray) -> Tensor:
+    if isinstance(values, np.ndarray):
+        return torch.tensor(values)
     try:
         if any(issubclass(kind, Tensor) for kind in set(map(type, values))):
             return torch.stack([as_tensor(value, name="observations") for value in values])

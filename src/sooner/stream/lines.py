@@ -1,26 +1,32 @@
-"""Decisions from lines of text, JSON or CSV, as soon as they are made: the function behind `sooner stream`."""
+"""Lines of text, JSON or CSV, as arrivals: the reader of `sooner stream` and of the service."""
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from sooner.errors import InvalidArgument, UnknownName
+from sooner.errors import refuse_unknown
 from sooner.series.columns import GAP, Gaps, spelled
-from sooner.stream.fleet import Fleet, Key, closing
-from sooner.stream.fold import Decision
+from sooner.stream.arrivals import UNNAMED, Arrival, RefusedLine, Rejection
+from sooner.stream.batch import ArrivalBatch
 from sooner.types import FloatArray
 
-Layout: TypeAlias = Literal["jsonl", "csv"]
-Late: TypeAlias = Literal["ignore", "refuse"]
+_fast_loads: Callable[[str | bytes], Any] = json.loads
+with suppress(ImportError):  # of the extra `sooner[serve]`
+    from orjson import loads as _fast_loads
 
+Layout: TypeAlias = Literal["jsonl", "csv"]
+
+_LONGEST_TIME = 64
 WHOLE = "x"
 """The field that holds a whole observation."""
-_UNNAMED = ""
 _READS = "They are the channels that were asked for."
 _YES, _NO = ("1", "true", "yes"), ("", "0", "false", "no")
 
@@ -32,11 +38,14 @@ class Fields:
     With `gaps` the time is read, or without a time the field `GAP`.
     """
 
-    series: str | None
-    time: str | None
-    end: str
-    channels: tuple[str, ...] | None
-    gaps: Gaps
+    series: str | None = None
+    time: str | None = None
+    end: str = "end"
+    channels: tuple[str, ...] | None = None
+    gaps: Gaps = "none"
+
+    def __post_init__(self) -> None:
+        refuse_unknown("gaps", self.gaps, ("none", "channel"))
 
     def resolved(self, first: Mapping[str, Any]) -> "KnownFields":
         """The names in the first line."""
@@ -64,124 +73,148 @@ class KnownFields(NamedTuple):
         """The time of an observation, if it is needed."""
         if self.timed and value in (None, ""):
             remedy = f"The model reads the time since the previous observation: give the time, or that as {GAP!r}."
-            raise _refused(number, f"one with a time as {self.time!r}", line, remedy)
+            raise RefusedLine(number, f"one with a time as {self.time!r}", line, remedy)
         return value if self.timed else None
 
 
-class Arrival(NamedTuple):
-    """The content of a line: its number and text, the series ID (if any), the observation, its time, and the end flag."""
+def reader_of(fields: Fields, layout: Layout = "jsonl", *, encoding: str = "utf-8") -> "LineReader":
+    """A reader of lines of that layout.
 
-    number: int
-    text: str
-    key: Key | None
-    observation: FloatArray | None
-    time: Any
-    ended: bool
+    >>> reader = reader_of(Fields())
+    >>> reader.read(['{"series": "a", "x": [0.5, 1.0]}', "{broken"])[0].observation
+    array([0.5, 1. ])
+    """
+    refuse_unknown("layout", layout, ("csv", "jsonl"))
+    return (JsonLines if layout == "jsonl" else CsvLines)(fields, encoding)
 
 
-def decisions_of(
-    lines: Iterable[str],
-    fleet: Fleet,
-    *,
-    layout: Layout = "jsonl",
-    series: str | None = "series",
-    time: str | None = "time",
-    end: str = "end",
-    channels: Sequence[str] | None = None,
-    gaps: Gaps = "none",
-    late: Late = "ignore",
-) -> Iterator[dict[str, Any]]:
-    """Read lines as they arrive, and yield each decision as soon as it is made; at the end, those of all open series.
-
-    JSON: one object per line, {"series": "a", "x": [0.5, 1.0]}, or a field for each channel, {"series": "a", "hum": 0.5}. CSV:
-    a header, then one observation per line. The lines of a series are in the order of time. Without a series field there is one
-    series. A missing value is null or an empty cell. If `end` is true the series ends, with or without an observation in that
-    line, and the next line with its ID starts another one.
+class LineReader(ABC):
+    """Reads lines in their order; the first good one (in CSV the header) says which fields there are.
 
     Args:
-        lines: for example `sys.stdin`; each line is processed before the next one is read.
-        fleet: the live series; open series continue.
-        layout: "jsonl" or "csv".
-        series: field with the series ID; None for the usual names (`Columns`).
-        time: field with the time, which is only read for gaps; None as for `series`.
-        end: field that is true in the last line of a series.
-        channels: fields of an observation, in the order of the model; others are ignored. By default all fields of the first
-            line, in its order.
-        gaps: "channel" for a model that reads gaps: the time since the previous observation becomes the last channel, as in
-            `read_table`. Lines without a time contain it as the field `gap`.
-        late: "ignore" skips observations after a decision, "refuse" raises an error.
-
-    >>> import torch
-    >>> from sooner.models import FrameClassifier
-    >>> from sooner.models.image.encoders import Identity
-    >>> from sooner.rules import MSPRT
-    >>> model = FrameClassifier(Identity((2,)), 2).eval()
-    >>> _ = model.head.weight.data.copy_(torch.eye(2))
-    >>> lines = ['{"series": "a", "x": [0, 2]}', '{"series": "b", "x": [1, 0]}', '{"series": "a", "x": [0, 2]}']
-    >>> for record in decisions_of(lines, Fleet(model, MSPRT(3.0), classes=["calm", "storm"])):
-    ...     print(json.dumps(record))
-    {"series": "a", "label": "storm", "time": 2, "crossed": true}
-    {"series": "b", "label": "calm", "time": 1, "crossed": false}
+        fields: their names.
+        encoding: of lines that are bytes, and of those whose bytes `surrogateescape` has kept.
     """
-    readers = {"jsonl": _from_json, "csv": _from_csv}
-    if layout not in readers:
-        raise UnknownName("layout", layout, readers)
-    if gaps not in ("none", "channel"):
-        raise UnknownName("gaps", gaps, ("none", "channel"))
-    if late not in ("ignore", "refuse"):
-        raise UnknownName("late", late, ("ignore", "refuse"))
-    fields = Fields(series, time, end, None if channels is None else tuple(channels), gaps)
-    return _decide(readers[layout](lines, fields), fleet, late)
 
+    def __init__(self, fields: Fields, encoding: str = "utf-8") -> None:
+        self._fields = fields
+        self._encoding = encoding
+        self._known: KnownFields | None = None
+        self._number = 0
 
-def _decide(arrivals: Iterator[Arrival], fleet: Fleet, late: Late) -> Iterator[dict[str, Any]]:
-    for arrival in arrivals:
-        key = _UNNAMED if arrival.key is None else arrival.key
-        is_late = arrival.observation is not None and key in fleet.decided
-        if is_late and late == "refuse":
-            remedy = (
-                f"It was {closing(fleet.decided[key])}; a name begins another series once a line has ended the first."
-            )
-            raise _refused(arrival.number, "one of a series that is still open", arrival.text, remedy)
-        if arrival.observation is not None and not is_late:
+    @property
+    def series(self) -> str:
+        """The field with the series ID."""
+        return self._known.series if self._known else self._fields.series or "series"
+
+    @property
+    def lines(self) -> int:
+        """How many lines were read."""
+        return self._number
+
+    def read(self, lines: Sequence[str | bytes]) -> ArrivalBatch | list[Arrival | Rejection]:
+        """The next lines, for `LiveSeries.take`; blank ones are skipped."""
+        return self._one_by_one(lines)
+
+    def finish(self) -> None:  # noqa: B027
+        """Refuse lines that have ended too early."""
+
+    @abstractmethod
+    def _arrival(self, number: int, line: str) -> Arrival | None:
+        """What a line holds; None if it holds nothing."""
+
+    def _one_by_one(self, lines: Sequence[str | bytes]) -> list[Arrival | Rejection]:
+        read: list[Arrival | Rejection] = []
+        for line in lines:
+            self._number += 1
             try:
-                times = None if arrival.time is None else {key: arrival.time}
-                decisions = fleet.update({key: arrival.observation}, times)
-            except InvalidArgument as error:
-                expected = "an observation that can be processed"
-                raise _refused(arrival.number, expected, arrival.text, str(error)) from None
-            yield from (_record(key, decision) for key, decision in decisions.items())
-        if arrival.ended:
-            if key in fleet:
-                yield _record(key, fleet.finish(key))
-            if key in fleet.decided:
-                fleet.forget(key)
-    yield from (_record(key, decision) for key, decision in fleet.finish_all().items())
+                arrival = self._arrival(self._number, self._text(line))
+            except RefusedLine as error:
+                read.append(error.rejection)
+            else:
+                read += [] if arrival is None else [arrival]
+        return read
+
+    def _text(self, line: str | bytes) -> str:
+        text = line.decode(self._encoding, "surrogateescape") if isinstance(line, bytes) else line
+        if not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                expected, remedy = f"text in {self._encoding}", "Use this encoding in the sender."
+                raise RefusedLine(self._number, expected, None, remedy, "text", got="other bytes") from None
+        return text
 
 
-def _record(key: Key, decision: Decision) -> dict[str, Any]:
-    name = None if key == _UNNAMED else key
-    return {"series": name, "label": decision.label, "time": decision.time, "crossed": decision.crossed}
+class JsonLines(LineReader):
+    """One JSON object in each line."""
 
+    _named: bool = False
+    _channels: tuple[str, ...] | None = None
 
-def _from_json(lines: Iterable[str], names: Fields) -> Iterator[Arrival]:
-    objects = ((number, line, _object(number, line)) for number, line in enumerate(lines, start=1) if line.strip())
-    first = next(objects, None)
-    if first is None:
-        return
-    fields = names.resolved(first[2])
-    named, channels = first[2].get(fields.series) is not None, fields.channels
-    for number, line, record in chain([first], objects):
-        key, ended, time = (
-            record.pop(fields.series, None),
-            record.pop(fields.end, False),
-            record.pop(fields.time, None),
+    def read(self, lines: Sequence[str | bytes]) -> ArrivalBatch | list[Arrival | Rejection]:
+        """The next lines, for `LiveSeries.take`; blank ones are skipped."""
+        end = len(lines)
+        while end and not lines[end - 1].strip():  # as after the last newline
+            end -= 1
+        blank, lines = len(lines) - end, lines[:end]
+        read: ArrivalBatch | list[Arrival | Rejection] | None = None
+        if len(lines) > 1 and self._known is not None:
+            read = self._at_once(lines)
+        if read is None:
+            read = self._one_by_one(lines)
+        else:
+            self._number += len(lines)
+        self._number += blank
+        return read
+
+    def _at_once(self, lines: Sequence[str | bytes]) -> ArrivalBatch | None:
+        """The lines as columns, if all of them are good and alike: a fifth of the time. None for others."""
+        fields = self._known
+        assert fields is not None
+        try:
+            records = [_fast_loads(line) for line in lines]
+            keys = [record[fields.series] for record in records] if self._named else [UNNAMED] * len(records)
+            values = _columns_of(records, self._channels, strict=self._fields.channels is None)
+        except (ValueError, TypeError, LookupError, RecursionError, OverflowError):
+            return None
+        if values is None or not set(map(type, keys)) <= {str, int} or (self._named and "" in keys):
+            return None
+        if not self._named and any(record.get(fields.series) is not None for record in records):
+            return None
+        ends = [index for index, record in enumerate(records) if fields.end in record]
+        if not all(isinstance(records[index][fields.end], bool) for index in ends):
+            return None
+        ats = [record.get(fields.time) for record in records] if fields.time in records[0] or fields.timed else None
+        if ats is not None and [_written(at) for at in ats] != ats:
+            return None
+        if fields.timed:
+            if ats is None or None in ats or "" in ats:
+                return None
+            values = np.concatenate([values, np.zeros((len(values), 1))], axis=1)
+        return ArrivalBatch(
+            keys,
+            values,
+            times=ats if fields.timed else None,
+            ats=ats,
+            ends=[index for index in ends if records[index][fields.end]],
+            numbers=range(self._number + 1, self._number + len(lines) + 1),
+            texts=lines,
         )
+
+    def _arrival(self, number: int, line: str) -> Arrival | None:
+        if not line.strip():
+            return None
+        record = _object(number, line)
+        fields = self._known or self._fields.resolved(record)
+        named = self._named if self._known else record.get(fields.series) is not None
+        channels = self._channels if self._known else fields.channels
+        key, ended, at = record.pop(fields.series, None), record.pop(fields.end, False), record.pop(fields.time, None)
         if (key is not None) != named or isinstance(key, bool) or not isinstance(key, str | int | None) or key == "":
             expected = f"one with a name (a string or a whole number) as {fields.series!r}"
-            raise _refused(number, expected, line, "Name the series in all lines, or in none.")
+            raise RefusedLine(number, expected, line, "Name the series in all lines, or in none.", "id")
         if not isinstance(ended, bool):
-            raise _refused(number, f"one with true or false as {fields.end!r}", line, "Leave it out for false.")
+            raise RefusedLine(number, f"one with true or false as {fields.end!r}", line, "Leave it out for false.")
         value: Any = None
         whole = isinstance(record.get(WHOLE), list) or (fields.channels is None and list(record) == [WHOLE])
         if whole:
@@ -189,20 +222,42 @@ def _from_json(lines: Iterable[str], names: Fields) -> Iterator[Arrival]:
         elif record or not ended:
             channels = tuple(record) if channels is None else channels
             value = _channels(number, line, record, channels, strict=fields.channels is None)
-        if value is None:
-            yield Arrival(number, line, key, None, None, ended)
-        else:
-            time = fields.read_time(time, number, line)
-            yield Arrival(number, line, key, _numbers(number, line, value), time, ended)
+        time = None if value is None else fields.read_time(at, number, line)
+        observation = None if value is None else _numbers(number, line, value)
+        self._known, self._named, self._channels = fields, named, channels
+        return Arrival(number, line, key, observation, time, ended, _written(at))
+
+
+def _written(at: Any) -> str | float | None:
+    """A time as it was written, for the record of a decision; what is no time is left out."""
+    if isinstance(at, str):
+        return at if len(at) <= _LONGEST_TIME else None
+    if type(at) is int:
+        return at if abs(at) < 2**63 else None
+    return at if type(at) is float and math.isfinite(at) else None
+
+
+def _columns_of(records: list[dict[str, Any]], channels: tuple[str, ...] | None, *, strict: bool) -> FloatArray | None:
+    """(records, channels), if all records have an observation in the same form; errors of any kind for others."""
+    whole = [record.get(WHOLE) for record in records]
+    kinds = set(map(type, whole))
+    if kinds == {list}:
+        values = np.array(whole, dtype=np.float64)
+    elif strict or channels is None or list in kinds:
+        return None
+    else:
+        rows: Any = list(map(itemgetter(*channels), records))
+        values = np.array(rows if len(channels) > 1 else [[row] for row in rows], dtype=np.float64)
+    return values if values.ndim == 2 else None
 
 
 def _object(number: int, line: str) -> dict[str, Any]:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise _refused(number, "a JSON object", line, f"It cannot be read: {error}.") from None
+        raise RefusedLine(number, "a JSON object", line, f"It cannot be read: {error}.", "json") from None
     if not isinstance(record, dict):
-        raise _refused(number, "a JSON object", line, 'For example {"series": "a", "x": [0.5]}.')
+        raise RefusedLine(number, "a JSON object", line, 'For example {"series": "a", "x": [0.5]}.', "json")
     return record
 
 
@@ -213,53 +268,86 @@ def _channels(number: int, line: str, record: dict[str, Any], channels: tuple[st
     if missing or not channels:
         named = ", ".join(map(repr, missing))
         remedy = f"Give {named} too; a missing value is null." if missing else f"Give it as {WHOLE!r}."
-        raise _refused(number, expected, line, remedy)
+        raise RefusedLine(number, expected, line, remedy, "channels")
     if extra:
-        raise _refused(number, expected, line, f"Name the channels, and {extra[0]!r} will not be read.")
+        raise RefusedLine(number, expected, line, f"Name the channels, and {extra[0]!r} will not be read.", "channels")
     return [record[name] for name in channels]
 
 
-def _from_csv(lines: Iterable[str], names: Fields) -> Iterator[Arrival]:
-    reader = csv.reader(lines)
+class CsvLines(LineReader):
+    """A header, then one observation in each line. An error in the header is raised."""
+
+    _header: list[str] | None = None
+    _wanted: tuple[str, ...] = ()
+
+    def read(self, lines: Sequence[str | bytes]) -> ArrivalBatch | list[Arrival | Rejection]:
+        """The next lines, for `LiveSeries.take`; blank ones are skipped."""
+        if self._header is None and lines:
+            self._number += 1
+            self._begin(self._text(lines[0]))
+            lines = lines[1:]
+        return self._one_by_one(lines)
+
+    def finish(self) -> None:
+        """Refuse lines that ended before their header."""
+        if self._header is None:
+            self._begin("")
+
+    def _begin(self, line: str) -> None:
+        header = [name.strip().removeprefix("\ufeff") for name in _cells(1, line)]
+        self._known = self._fields.resolved(dict.fromkeys(header))
+        self._wanted = tuple(_columns(header, self._known))
+        self._header = header
+
+    def _arrival(self, number: int, line: str) -> Arrival | None:
+        header, fields = self._header, self._known
+        assert header is not None
+        assert fields is not None
+        cells = _cells(number, line)
+        if not any(cell.strip() for cell in cells):
+            return None
+        if len(cells) != len(header):
+            raise RefusedLine(
+                number, f"one of {len(header)} cells", line, f"The header has {', '.join(header)}.", "csv"
+            )
+        row = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
+        if row.get(fields.series) == "":
+            expected = f"one with a name in {fields.series!r}"
+            raise RefusedLine(number, expected, line, "Name the series in every line.", "id")
+        ended = row.get(fields.end, "").lower()
+        if ended not in (*_YES, *_NO):
+            raise RefusedLine(number, f"one with true or false in {fields.end!r}", line, "An empty cell is false.")
+        over, key, at = ended in _YES, row.get(fields.series), row.get(fields.time) or None
+        seen = [row[name] for name in self._wanted]
+        if over and not any(seen):
+            return Arrival(number, line, key, None, None, over, at)
+        observation = _numbers(number, line, [cell or None for cell in seen])
+        return Arrival(number, line, key, observation, fields.read_time(at, number, line), over, at)
+
+
+def _cells(number: int, line: str) -> list[str]:
+    reader = csv.reader([line, ""])
     try:
-        header = [name.strip().removeprefix("\ufeff") for name in next(reader, [])]
-        fields = names.resolved(dict.fromkeys(header))
-        channels = _columns(header, fields)
-        for cells in reader:
-            number, text = reader.line_num, ",".join(cells)
-            if not any(cell.strip() for cell in cells):
-                continue
-            if len(cells) != len(header):
-                raise _refused(number, f"one of {len(header)} cells", text, f"The header has {', '.join(header)}.")
-            row = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
-            if row.get(fields.series) == "":
-                raise _refused(number, f"one with a name in {fields.series!r}", text, "Name the series in every line.")
-            ended = row.get(fields.end, "").lower()
-            if ended not in (*_YES, *_NO):
-                raise _refused(number, f"one with true or false in {fields.end!r}", text, "An empty cell is false.")
-            over = ended in _YES
-            seen = [row[name] for name in channels]
-            if over and not any(seen):
-                yield Arrival(number, text, row.get(fields.series), None, None, over)
-                continue
-            observation = _numbers(number, text, [cell or None for cell in seen])
-            time = fields.read_time(row.get(fields.time), number, text)
-            yield Arrival(number, text, row.get(fields.series), observation, time, over)
+        cells = next(reader, [])
     except csv.Error as error:
-        raise InvalidArgument(f"line {reader.line_num}", "CSV", "something else", f"It says: {error}.") from None
+        raise RefusedLine(number, "CSV", None, f"It says: {error}.", "csv") from None
+    if reader.line_num > 1:  # the cell would go on in the next line
+        raise RefusedLine(number, "one whose quoted cells end in it", line, "Close the quote.", "csv")
+    return cells
 
 
 def _columns(header: list[str], fields: KnownFields) -> list[str]:
+    text = ",".join(header)
     if len(set(header)) != len(header):
-        raise _refused(1, "a header of different names", ",".join(header), "Name each column once.")
+        raise RefusedLine(1, "a header of different names", text, "Name each column once.")
     channels = [name for name in header if name not in (fields.series, fields.time, fields.end)]
     wanted = [*(fields.channels or ()), *([fields.time] if fields.timed else [])]
     missing = [name for name in wanted if name not in header]
     if missing:
         remedy = f"The model reads the time since the previous observation as {GAP!r}." if fields.timed else _READS
-        raise _refused(1, f"a header with {', '.join(map(repr, missing))} too", ",".join(header), remedy)
+        raise RefusedLine(1, f"a header with {', '.join(map(repr, missing))} too", text, remedy)
     if not channels:
-        raise _refused(1, "a header with a channel", ",".join(header), "The first line names the columns.")
+        raise RefusedLine(1, "a header with a channel", text, "The first line names the columns.")
     return channels if fields.channels is None else list(fields.channels)
 
 
@@ -267,9 +355,5 @@ def _numbers(number: int, line: str, value: Any) -> FloatArray:
     try:
         return np.array(value, dtype=np.float64)  # None becomes NaN
     except (TypeError, ValueError, OverflowError):
-        raise _refused(number, "one with numbers", line, "A missing value is null, or an empty cell.") from None
-
-
-def _refused(number: int, expected: str, line: str, remedy: str) -> InvalidArgument:
-    text = line.strip()
-    return InvalidArgument(f"line {number}", expected, repr(text if len(text) <= 80 else text[:77] + "..."), remedy)
+        remedy = "A missing value is null, or an empty cell."
+        raise RefusedLine(number, "one with numbers", line, remedy, "number") from None
