@@ -53,6 +53,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/train_step.py
 	$(BIN)/python benchmarks/stream.py
 	$(BIN)/python benchmarks/fleet.py
+	$(BIN)/python benchmarks/journal.py
 	$(BIN)/python benchmarks/nmnist.py
 	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/scale.py

@@ -25,6 +25,7 @@ def live_in(folder, how=NEXT, *, now=0.0, fleet=None, **sizes):
 
 def let_go(live):
     """As if the process were killed: nothing is written any more."""
+    live.journal.wait()
     live.journal._end()
     live.journal.decisions.close()
     live.journal._open.close()
@@ -299,7 +300,7 @@ class TestFullDisk:
             raise JournalFailed(str(tmp_path), "No space left on device", full=True)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Journal, "replace", fail)
+            patch.setattr(Journal, "install", fail)
             live = live_in(tmp_path, now=5.0)
             with pytest.raises(JournalFailed):
                 live.take(ups("a"), 6.0)

@@ -221,7 +221,10 @@ class FieldOptions:
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with one option for each field of its parameters that are dataclasses."""
+    """The command with one option for each field of its parameters that are dataclasses.
+
+    What it makes can also be called from Python, with the options that differ from their defaults.
+    """
     groups: dict[str, Any] = {}
     options = []
     for parameter in inspect.signature(command).parameters.values():
@@ -232,7 +235,9 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
             options.append((parameter.name, parameter.default, parameter.annotation))
 
     @functools.wraps(command)
-    def run(**values: Any) -> None:
+    def run(*arguments: Any, **given: Any) -> None:
+        defaults = {name: default for name, default, _ in options if default is not inspect.Parameter.empty}
+        values = {**defaults, **dict(zip([name for name, *_ in options], arguments, strict=False)), **given}
         for name, group in groups.items():
             values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
         command(**values)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from typer import Option
 
-from sooner.cli.options import EndOptions, FieldOptions, ModelFile, Threshold
+from sooner.cli.options import EndOptions, FieldOptions, ModelFile, Threshold, grouped
 from sooner.cli.screen import NO_DEADLINE, as_json
 from sooner.cli.standard_input import StandardInput
 from sooner.estimator import load
@@ -22,6 +22,7 @@ from sooner.stream.journal import Journal
 from sooner.stream.lines import reader_of
 
 
+@grouped
 def stream(
     model: ModelFile,
     layout: Annotated[

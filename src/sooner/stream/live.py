@@ -22,9 +22,9 @@ from sooner.stream.generations import Generations
 from sooner.stream.journal import Journal
 from sooner.stream.journal.entries import packed, packed_batch, packed_key, packed_rule, unpacked, unpacked_batch
 from sooner.stream.journal.state import SavedState, packed_state, unpacked_state
-from sooner.stream.runs import Runs, Verdict
+from sooner.stream.runs import Verdict
 from sooner.stream.settings import LiveSettings
-from sooner.stream.sources import Streamable, resume, runs_of, saved_runs
+from sooner.stream.sources import Streamable, resume, runs_named, runs_of, saved_runs
 from sooner.stream.views import OpenPage, OpenSeries, Sort, page_of, shown
 
 _CLOCK = "It is a time in seconds, for example time.time()."
@@ -186,17 +186,11 @@ class LiveSeries:
 
     def snapshot(self) -> None:
         """Replace the entries of the journal by the state, which happens from time to time by itself."""
-        if self.journal is None:
-            return
-        self.sync()
-        with self.journal.refusing():
-            self._log.save()
-            self._log.sync()
-        newest = saved_runs(self._runs.model, self._runs.newest)
-        older = [saved_runs(*each) for each in self._runs.older]
-        numbers = (self._now, self.last_id, self._delivered)
-        self.journal.replace(packed_state(SavedState(newest, self.settings, *numbers, older)))
-        self._begun = True
+        if self.journal is not None:
+            self.journal.wait()
+            position, content = self._frozen(self.journal)
+            self.journal.install(content, position)
+            self._begun = True
 
     def close(self) -> None:
         """Write a snapshot, and let other processes use the journal. Open series stay open in it."""
@@ -336,9 +330,9 @@ class LiveSeries:
         """Continue from a snapshot."""
         newest = state.newest
         if self._models is not None and newest.model not in ("", self.model):
-            self._runs = Generations(self._found(newest.model, state.settings), newest.model)
+            self._runs = Generations(runs_named(newest.model, self._models, state.settings, self._now), newest.model)
         for saved in state.older:
-            runs = self._found(saved.model, state.settings)
+            runs = runs_named(saved.model, self._models, state.settings, self._now)
             resume(runs, saved, state.settings)
             self._runs.older.append((saved.model, runs))
         resume(self._runs.newest, newest, state.settings)
@@ -363,15 +357,10 @@ class LiveSeries:
             case "set_rule":
                 self._runs.set_rule(rule_described(about["rule"]))
             case "swap":
-                self._runs.replace(self._found(about["model"], self.settings), about["model"])
+                name = about["model"]
+                self._runs.replace(runs_named(name, self._models, self.settings, self._now), name)
             case "deliver":
                 self._delivered = about["number"]
-
-    def _found(self, model: str, settings: LiveSettings) -> Runs:
-        """The runs of a model by its name."""
-        if self._models is None:
-            raise InvalidArgument("models", f"given to find the model {model!r} of the journal", "None", "Give it.")
-        return runs_of(self._models(model), settings, self._now)
 
     def _write(self, entry: bytes) -> None:
         """Add an entry to the journal, before anything is changed."""
@@ -385,14 +374,26 @@ class LiveSeries:
         self.journal.append(entry)
 
     def _keep(self) -> None:
-        """Write decisions to their files, and a snapshot, when it is time."""
+        """Write decisions to their files, and a snapshot in another thread, when it is time."""
         if self.journal is None:
             return
         with suppress(OSError):  # raised by the next entry, if it matters
             if self._log.saves_soon:
                 self._log.save()
             if self.journal.due:
-                self.snapshot()
+                position, content = self._frozen(self.journal)
+                self.journal.install_later(content, position)
+
+    def _frozen(self, journal: Journal) -> tuple[int, Callable[[], bytes]]:
+        """The position in the journal, and a function that gives the snapshot of the state there."""
+        self.sync()
+        with journal.refusing():
+            self._log.save()
+            self._log.sync()
+        position, newest = journal.rotate(), saved_runs(self._runs.model, self._runs.newest)
+        older = [saved_runs(*each) for each in self._runs.older]
+        settings, numbers = self.settings, (self._now, self.last_id, self._delivered)
+        return position, lambda: packed_state(SavedState(newest(), settings, *numbers, [each() for each in older]))
 
 
 def _key(series: Key | None) -> Key:

@@ -349,6 +349,8 @@ class Runs:
 
 def _all_different(rows: IntArray, keys: Sequence[Key]) -> bool:
     """Whether no key comes twice; those of open series differ if their rows do."""
+    if len(keys) < 2:
+        return True
     known = rows[rows >= 0]
     fresh = np.flatnonzero(rows < 0)
     return len(np.unique(known)) == len(known) and len({keys[index] for index in fresh}) == len(fresh)

@@ -1,5 +1,6 @@
 """From a classifier to the runs of its series, new or as a snapshot holds them."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from sooner.errors import InvalidArgument
@@ -26,9 +27,18 @@ def runs_of(source: Streamable | Fleet, settings: LiveSettings, now: float) -> R
     return Runs(fleet, settings, getattr(source, "live_posterior", softmax), now)
 
 
-def saved_runs(model: str, runs: Runs) -> SavedFleet:
-    """The series of one model for a snapshot."""
-    return SavedFleet(model, runs.fleet.snapshot(), description(runs.fleet.rule), runs.to_json())
+def runs_named(model: str, models: Callable[[str], Streamable] | None, settings: LiveSettings, now: float) -> Runs:
+    """New runs of a classifier that a journal names."""
+    if models is None:
+        remedy = "Go on with the program that changed the model: sooner serve."
+        raise InvalidArgument("journal", "one with a single model", f"one with the model {model}", remedy)
+    return runs_of(models(model), settings, now)
+
+
+def saved_runs(model: str, runs: Runs) -> Callable[[], SavedFleet]:
+    """The series of one model as they are now, for a snapshot that may be made later."""
+    fleet, rule, about = runs.fleet.later_snapshot(), description(runs.fleet.rule), runs.to_json()
+    return lambda: SavedFleet(model, fleet(), rule, about)
 
 
 def resume(runs: Runs, saved: SavedFleet, settings: LiveSettings) -> None:
