@@ -12,7 +12,7 @@ from sooner.estimator.dial import family_of
 from sooner.evaluate.achieved import achieved_of
 from sooner.evaluate.choose import rule_for_target
 from sooner.inputs import as_number
-from sooner.rules import Rule, ThresholdRule
+from sooner.rules import Halting, ProbabilityThreshold, Rule, ThresholdRule
 from sooner.types import FloatArray, SATCurve
 
 TARGETS = ("max_error", "max_mean_time", "cost_of_waiting")
@@ -46,6 +46,8 @@ class Dial:
         lengths = _share_of_change(self.curve.mean_times) + _share_of_change(self.curve.errors)
         wanted = np.linspace(0.0, lengths[-1], _POINTS)
         last = len(lengths) - 1
+        if isinstance(self._clf.rule_, ProbabilityThreshold | Halting):  # they cannot be set above 1, so not to never
+            last = max(0, int(np.isfinite(self.curve.thresholds).sum()) - 1)
         indices = np.unique(np.append(np.searchsorted(lengths, wanted).clip(max=last), last))
         return [self._point(int(index)) for index in indices]
 
@@ -95,7 +97,7 @@ class Dial:
         assert curve is not None
         threshold = curve.thresholds[index]
         if not np.isfinite(threshold):  # every series runs to its end: any number above the last one says so
-            threshold = 1.0 + 1.05 * max(0.0, curve.thresholds[index - 1]) if index else 1.0
+            threshold = np.ceil(1.0 + 1.05 * max(0.0, curve.thresholds[index - 1])) if index else 1.0
         return {
             "threshold": float(threshold),
             "error": float(curve.errors[index]),
