@@ -178,6 +178,15 @@ def test_health_docs_and_unknown_paths(service):
     assert service.client.patch("/v1/stats").status_code == 405
 
 
+@pytest.mark.parametrize("rule", ["log_odds", "probability_threshold", "fixed_time"])
+def test_every_point_of_the_curve_can_be_set(rule):
+    x, y = waves(60, 12, seed=1)
+    dial = Dial(EarlyClassifier(rule=rule, random_state=0).fit(x, y), promises=True)
+    rules = [dial.rule({"threshold": row["threshold"]}) for row in dial.rows]
+    assert [dial.preview(each)["mean_time"] for each in rules] == [row["mean_time"] for row in dial.rows]
+    assert len(rules) > 2
+
+
 def test_the_statistic_is_what_the_rule_compares():
     scores = np.array([0.0, 1.0, 3.0])
     shown = [OpenSeries("a", 1, 4, "slow", 2.0, 0.0, 0.0, scores)]
