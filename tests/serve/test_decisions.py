@@ -1,6 +1,7 @@
 """Decisions out: JSON, event streams that resume, CloudEvents, and the end of a service."""
 
 import json
+import socket
 import threading
 import time
 
@@ -139,3 +140,24 @@ def test_a_stop_ends_streams_and_sockets_and_says_what_becomes_of_open_series(cl
         assert [data["series"] for _, data in found] == ["closed"]
     assert running.said[1] == "Stopping: no new observations are taken."
     assert running.said[2] == "Stopped after 1 decisions: 2 open series are dropped (--journal FOLDER would keep them)."
+
+
+def test_a_reader_that_stands_still_costs_nobody_anything_and_misses_nothing(clf, monkeypatch, tmp_path):
+    """Its events are not kept for it: when it reads on, they come from the journal."""
+    monkeypatch.setattr(decisions, "KEPT", 1000)
+    with serving(clf, journal=tmp_path / "journal") as running:
+        host, port = running.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as still:
+            still.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+            still.sendall(b"GET /v1/decisions?after=0 HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
+            for start in range(0, 6_000, 1000):
+                names = range(start, start + 1000)
+                post(running.client, "\n".join(line(f"s{index}", [5, 5], end=True) for index in names))
+            assert running.client.get("/v1/decisions", params={"after": 5_990}).json()["last_id"] == 6_000
+            assert len(running.service.published._events) <= 2000
+            read, ids = b"", []
+            while len(ids) < 6_000:
+                read += still.recv(1 << 20)
+                lines, _, read = read.rpartition(b"\n")
+                ids += [int(each[4:]) for each in lines.split(b"\n") if each.startswith(b"id: ")]
+            assert ids == list(range(1, 6_001))

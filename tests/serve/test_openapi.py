@@ -71,7 +71,7 @@ def test_fuzzed_bodies_and_frames_cost_no_neighbour(service, seed):
 
 @pytest.mark.slow
 def test_many_fuzzed_bodies_and_frames_cost_no_neighbour(service):
-    check_fuzzed(service, random.Random(99), rounds=2500)
+    check_fuzzed(service, random.Random(99), rounds=5000)
 
 
 def check_fuzzed(service, random_, rounds):

@@ -149,6 +149,7 @@ def test_a_full_disk_refuses_writes_and_damages_nothing(clf, model_file, tmp_pat
         assert refused.status_code == 507
         assert "cannot be written" in refused.json()["detail"]
         assert "Nothing was taken. Make room, and send it again." in refused.json()["detail"]
+        assert httpx.get(f"{process.url}/readyz").status_code == 503
         assert httpx.get(f"{process.url}/v1/stats").json()["open"] > 0  # what needs no room goes on
         process.before = None
         process.end(signal.SIGKILL)  # with the disk full

@@ -157,7 +157,7 @@ class _Reads:
 
     async def readyz(self) -> Response:
         """Whether observations are taken."""
-        self._service.gatherer.refuse_if_stopping()
+        self._service.refuse_unless_ready()
         return answer({"status": "ok"})
 
 

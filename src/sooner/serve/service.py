@@ -27,6 +27,7 @@ from sooner.stream.events import Event, Outcome
 from sooner.stream.live import LiveSeries
 
 T = TypeVar("T")
+_NOT_READY = 10.0
 Source: TypeAlias = Callable[["Service"], Coroutine[Any, Any, None]]
 
 
@@ -93,6 +94,7 @@ class Service:
         )
         self._durable: dict[int, Event] = {}
         self._connections, self._lag = 0, 0.0
+        self._failed: tuple[float, str] | None = None  # when the journal could not be written, and why
 
     @property
     def source(self) -> str:
@@ -114,7 +116,7 @@ class Service:
         try:
             result, events = await self.call(changed)
         except OSError as error:
-            raise _unwritable(error) from None
+            raise self._unwritable(error) from None
         self._publish(events)
         return result
 
@@ -146,7 +148,7 @@ class Service:
         try:
             taken = await self.call(lambda _: self.labels.take(entries))
         except OSError as error:
-            raise _unwritable(error) from None
+            raise self._unwritable(error) from None
         self.metrics.alarm(self.labels.state()["state"] == "alarm")
         return taken
 
@@ -260,19 +262,26 @@ class Service:
         try:
             return Gathering(*await self.call(taken), time.perf_counter() - began)
         except OSError as error:
-            raise _unwritable(error) from None
+            raise self._unwritable(error) from None
 
     async def _write(self, gathering: Gathering) -> Sequence[Answer]:
         """The third stage: the answers, once all is on disk."""
         try:
             await self._in(self._writer, self._sync)
         except OSError as error:
-            raise _unwritable(error) from None
+            raise self._unwritable(error) from None
+        self._failed = None
         reading, outcome, seconds = gathering
         self._publish(outcome.events)
         rejected = Counter(rejection.kind for rejection in (*outcome.rejected, *reading.rejected))
         self.metrics.gathered(outcome.accepted, rejected, len(self.live), seconds, self._lag)
         return reading.answers(outcome, self.published.last_id)
+
+    def refuse_unless_ready(self) -> None:
+        """Refuse while the service stops, and for some seconds after the journal could not be written."""
+        self.gatherer.refuse_if_stopping()
+        if self._failed is not None and time.time() < self._failed[0] + _NOT_READY:
+            raise Refusal(503, self._failed[1], retry_after=10)
 
     async def _tick(self) -> None:
         """End series by silence or deadline."""
@@ -296,6 +305,14 @@ class Service:
     async def _in(self, executor: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(executor, work)
 
+    def _unwritable(self, error: OSError) -> Refusal:
+        """The refusal of what could not be written."""
+        text = sentence(error)
+        if not isinstance(error, JournalFailed):
+            text = f"The folder of the journal cannot be written: {text}."
+        self._failed = time.time(), text
+        return Refusal(507, text, retry_after=10)
+
     async def _older(self, after: int, limit: int) -> list[Event]:
         return await self.call(lambda _: self.live.events(after, limit))
 
@@ -303,10 +320,3 @@ class Service:
         began = time.perf_counter()
         self.live.sync()
         self._lag = 0.0 if self.folder is None else time.perf_counter() - began
-
-
-def _unwritable(error: OSError) -> Refusal:
-    """The refusal of what could not be written."""
-    if isinstance(error, JournalFailed):
-        return Refusal(507, sentence(error), retry_after=10)
-    return Refusal(507, f"The folder of the journal cannot be written: {sentence(error)}.", retry_after=10)
