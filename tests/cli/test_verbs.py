@@ -21,7 +21,7 @@ from sooner.cli import main
 from sooner.rules import MSPRT, Halting, NotBefore
 from waves import waves
 
-VERBS = ["demo", "train", "evaluate", "threshold", "stream", "score", "tune", "reproduce", "bench", "data"]
+VERBS = ["demo", "train", "evaluate", "threshold", "stream", "serve", "score", "tune", "reproduce", "bench", "data"]
 
 
 def test_every_verb_explains_itself():

@@ -25,6 +25,7 @@ def live_in(folder, how=NEXT, *, now=0.0, fleet=None, **sizes):
 
 def let_go(live):
     """As if the process were killed: nothing is written any more."""
+    live.journal.wait()
     live.journal._end()
     live.journal.decisions.close()
     live.journal._open.close()
@@ -127,6 +128,18 @@ def test_damage_in_an_earlier_segment_is_refused(tmp_path):
         live_in(tmp_path)
 
 
+def test_a_segment_of_a_later_version_is_refused_and_not_cut(tmp_path):
+    live = live_in(tmp_path)
+    live.take(ups("a"), 0.0)
+    let_go(live)
+    (segment,) = tmp_path.glob("segment-*.log")
+    data = segment.read_bytes().replace(b"journal 1", b"journal 2", 1)
+    segment.write_bytes(data)
+    with pytest.raises(UnreadableFile, match=r"a segment of version 1 of its format, got version 2\."):
+        live_in(tmp_path)
+    assert segment.read_bytes() == data
+
+
 def test_a_damaged_snapshot_is_refused(tmp_path):
     live_in(tmp_path).close()
     (snapshot,) = tmp_path.glob("snapshot-*.sooner")
@@ -155,7 +168,7 @@ def test_one_process_at_a_time_uses_a_journal(tmp_path):
 def test_the_journal_of_another_model_is_refused(tmp_path):
     live_in(tmp_path).close()
     journal = Journal(tmp_path)
-    with pytest.raises(InvalidArgument, match="`snapshot` must be of this model and these classes, got one of others"):
+    with pytest.raises(InvalidArgument, match="`journal` must be of this model and these classes, got one of others"):
         LiveSeries(fleet_of(scale=2.0), NEXT, journal=journal)
     journal.close()
     journal = Journal(tmp_path)
@@ -287,7 +300,7 @@ class TestFullDisk:
             raise JournalFailed(str(tmp_path), "No space left on device", full=True)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Journal, "replace", fail)
+            patch.setattr(Journal, "install", fail)
             live = live_in(tmp_path, now=5.0)
             with pytest.raises(JournalFailed):
                 live.take(ups("a"), 6.0)

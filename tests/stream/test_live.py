@@ -178,6 +178,12 @@ class TestRefusals:
         assert "observations['a']" in outcome.rejected[0].reason
         assert "observations['b']" in outcome.rejected[1].reason
 
+    def test_observations_may_be_lists_and_keys_are_names(self):
+        live = live_of()
+        assert live.take([seen("a")._replace(observation=[2, 0], ended=False)], 0.0).accepted == 1
+        with pytest.raises(InvalidArgument, match=r"`key` must be a string or a whole number, got \('a',\), a tuple"):
+            live.take([seen(("a",), 1, 0)], 0.0)
+
     def test_a_refused_first_observation_opens_no_series(self):
         live = live_of()
         live.take([seen("a", math.nan, 0)], 0.0)
@@ -292,7 +298,7 @@ class TestMemory:
         assert live.unknown(["s299"]) == ["s299"]
         live.take([*ups("s299"), *ups("s0")], 300.0)
         assert (live.show("s299").run, live.show("s0").run) == (2, 1)
-        assert len(live._runs.over) <= 110
+        assert len(live._runs.newest.over) <= 110
 
 
 def test_the_dial_takes_effect_with_the_next_observation():

@@ -11,21 +11,18 @@ from typing import Annotated, Any, Literal
 
 from typer import Option
 
-from sooner.cli.options import Deadline, ModelFile, TableOptions, Threshold
+from sooner.cli.options import EndOptions, FieldOptions, ModelFile, Threshold, grouped
 from sooner.cli.screen import NO_DEADLINE, as_json
 from sooner.cli.standard_input import StandardInput
-from sooner.errors import InvalidArgument
 from sooner.estimator import load
 from sooner.estimator.columns import fields_for
-from sooner.stream import LiveSeries, LiveSettings, Rearm
+from sooner.stream import LiveSeries
 from sooner.stream.decisions import Follower
 from sooner.stream.journal import Journal
 from sooner.stream.lines import reader_of
-from sooner.stream.settings import seconds_of
-
-_ENDS, _FIELDS = "End of a series", "Fields of a line"
 
 
+@grouped
 def stream(
     model: ModelFile,
     layout: Annotated[
@@ -42,52 +39,9 @@ def stream(
         Literal["skip", "stop"],
         Option(help="Stop at a line that cannot be used, or skip it; skipped lines are counted on standard error."),
     ] = "stop",
-    deadline: Deadline = None,
-    deadline_seconds: Annotated[
-        float | None,
-        Option(help="Force a decision so many seconds after the first observation.", rich_help_panel=_ENDS),
-    ] = None,
-    idle: Annotated[
-        str | None,
-        Option(help="End a series after this silence, for example 30s or 5m. Default: never.", rich_help_panel=_ENDS),
-    ] = None,
-    rearm: Annotated[
-        str,
-        Option(
-            help="Whether an ID may begin another series after its decision: never, next (with the next observation), or "
-            "gap:10s (after a silence of ten seconds).",
-            rich_help_panel=_ENDS,
-        ),
-    ] = "never",
-    late: Annotated[
-        Literal["ignore", "refuse"],
-        Option(help="Treatment of observations after a decision.", rich_help_panel=_ENDS),
-    ] = "ignore",
-    at_end: Annotated[
-        Literal["force", "abstain", "set"],
-        Option(help="If the rule has not fired: name the leading class, abstain, or list the labels left."),
-    ] = "force",
-    coverage: Annotated[
-        float | None,
-        Option(help="Probability that the labels left contain the true one, with --at-end set. Default: 0.9."),
-    ] = None,
-    series: Annotated[
-        str | None, Option(help="Field with the series ID. Default: as in training.", rich_help_panel=_FIELDS)
-    ] = None,
-    time: Annotated[
-        str | None,
-        Option(
-            help="Field with the time, for gaps and for `at` in the output. Default: as in training.",
-            rich_help_panel=_FIELDS,
-        ),
-    ] = None,
-    end: Annotated[
-        str, Option(help="Field that is true in the last line of a series.", rich_help_panel=_FIELDS)
-    ] = "end",
-    channels: Annotated[
-        str | None,
-        Option(help="Fields of an observation, separated by commas. Default: as in training.", rich_help_panel=_FIELDS),
-    ] = None,
+    *,
+    ends: EndOptions,
+    names: FieldOptions,
 ) -> None:
     """Decide live series: read one observation per line, and print each decision as soon as it is made.
 
@@ -106,24 +60,13 @@ def stream(
 
     Example: `tail -f sensors.jsonl | sooner stream pumps.sooner --idle 1m`
     """
-    settings = LiveSettings(
-        idle=None if idle is None else seconds_of(idle, name="idle"),
-        rearm=Rearm.parse(rearm),
-        deadline=deadline,
-        deadline_seconds=deadline_seconds,
-        at_end=at_end,
-        coverage=coverage,
-        late=late,
-    )
+    settings = ends.settings()
     clf = load(model)
     if threshold is not None:
         clf.threshold = threshold
-    if coverage is not None and at_end != "set":
-        remedy = "Without it, no label sets are written."
-        raise InvalidArgument("coverage", "given with --at-end set only", f"{coverage:g} with {at_end}", remedy)
     if (promise := clf.promise_) is not None:
-        _tell(str(promise) if deadline is None and deadline_seconds is None else NO_DEADLINE)
-    fields = fields_for(clf, TableOptions(series=series, time=time, channels=channels).columns(), end=end)
+        _tell(NO_DEADLINE if ends.has_deadline else str(promise))
+    fields = fields_for(clf, names.columns(), end=names.end)
     written = None if journal is None else Journal(journal)
     try:
         live = LiveSeries(clf, settings, journal=written, now=clock.time())

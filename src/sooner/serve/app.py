@@ -119,9 +119,13 @@ class _Reads:
         del state
         return answer(await self._service.series.page(offset=offset, limit=limit, search=search, sort=sort))
 
-    async def one_series(self, series: SeriesName) -> Response:
+    async def one_series(
+        self,
+        series: SeriesName,
+        after: Annotated[int, Query(ge=0, le=LARGEST, description="Only the course after so many observations.")] = 0,
+    ) -> Response:
         """One series: its scores and, once it has been asked for, their course over time; or its decision."""
-        return answer(await self._service.series.one(series))
+        return answer(await self._service.series.one(series, after))
 
     async def threshold(self) -> Response:
         """The threshold in use, what it means on the held-out series, and the curve to choose another one from."""

@@ -160,13 +160,19 @@ class Mqtt:
 
     async def _receive(self, client: aiomqtt.Client, service: Service) -> None:
         """Hand messages over in their order; so many wait at a time."""
-        room, tasks = asyncio.Semaphore(_WAITING), set()
+        room = asyncio.Semaphore(_WAITING)
+        tasks: set[asyncio.Task[None]] = set()
+
+        def done(task: asyncio.Task[None]) -> None:
+            room.release()
+            tasks.discard(task)
+
         try:
             async for message in client.messages:
                 await room.acquire()
                 task = asyncio.create_task(self._take(client, service, message))
                 tasks.add(task)
-                task.add_done_callback(lambda done: (room.release(), tasks.discard(done)))
+                task.add_done_callback(done)
         finally:
             if not service.stopping.is_set():  # the broker sends them again
                 for task in tasks:

@@ -5,6 +5,10 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import torch
+
+from sooner.rules import FixedTime, Halting, Rule, ThresholdRule
 from sooner.serve.answers import Refusal
 from sooner.stream.events import Event
 from sooner.stream.views import OpenSeries, Sort
@@ -42,6 +46,8 @@ class Trajectories:
     def see(self, shown: OpenSeries) -> None:
         """Add a point, if the series has a new observation."""
         points = self._points.get((shown.series, shown.run))
+        if points and points[-1][0] > shown.time:  # the series was forgotten, and its ID began again
+            points.clear()
         if points is not None and (not points or points[-1][0] < shown.time):
             points.append((shown.time, shown.margin, shown.scores.tolist()))
 
@@ -62,12 +68,23 @@ class SeriesView:
     async def page(self, *, offset: int, limit: int, search: str, sort: Sort) -> dict[str, Any]:
         """A page of the open series."""
         live = self._service.live
-        page = await self._service.call(lambda _: live.open(offset, limit, search=search, sort=sort))
-        return {"open": page.open, "found": page.found, "series": [_row(shown) for shown in page.series]}
 
-    async def one(self, name: str) -> dict[str, Any]:
-        """One series, open or decided."""
-        return await self._service.call(lambda now: self._one(name, now))
+        def found(_: float) -> dict[str, Any]:
+            page = live.open(offset, limit, search=search, sort=sort)
+            statistics = statistics_of(live.rule, page.series)
+            rows = [{**_row(shown), "statistic": value} for shown, value in zip(page.series, statistics, strict=True)]
+            return {"open": page.open, "found": page.found, "series": rows}
+
+        return await self._service.call(found)
+
+    async def one(self, name: str, after: int = 0) -> dict[str, Any]:
+        """One series, open or decided, with the part of its course after so many observations."""
+
+        def shown(now: float) -> dict[str, Any]:
+            about = self._one(name, now)
+            return {**about, "trajectory": [point for point in about["trajectory"] if point[0] > after]}
+
+        return await self._service.call(shown)
 
     async def finish(self, name: str) -> dict[str, Any]:
         """End a series."""
@@ -136,6 +153,17 @@ def keys_named(name: str) -> list[str | int]:
     """
     whole = name.removeprefix("-")
     return [name, int(name)] if whole.isascii() and whole.isdigit() and len(whole) < 40 else [name]
+
+
+def statistics_of(rule: Rule, shown: Sequence[OpenSeries]) -> list[float | None]:
+    """What a rule compares with its threshold, for some series; None where it has none, or where scores do not contain it."""
+    if isinstance(rule, FixedTime):
+        return [float(series.time) for series in shown]
+    if not shown or not isinstance(rule, ThresholdRule) or isinstance(rule, Halting):
+        return [None] * len(shown)
+    scores = torch.from_numpy(np.stack([series.scores for series in shown]))
+    found: list[float | None] = rule.statistic(scores[:, None])[:, 0].tolist()
+    return found
 
 
 def _row(shown: OpenSeries) -> dict[str, Any]:

@@ -57,6 +57,7 @@ class SeriesRow(BaseModel):
     time: int
     leader: Label
     margin: float | None
+    statistic: float | None = Field(description="The number that the rule compares with its threshold, if it has one.")
     opened: float
     seen: float
 

@@ -15,6 +15,7 @@ from sooner.types import FloatArray, IntArray
 Shape: TypeAlias = tuple[int, ...]
 Check: TypeAlias = Callable[[Shape, Key], InvalidArgument | None]
 """The error of an observation of this shape, if the model cannot read it."""
+_KEYS = (str, int, type(None))
 _READABLE = "an observation that can be processed"
 
 
@@ -104,6 +105,21 @@ class ArrivalBatch:
             arrivals.append(Arrival(self.numbers[index], line, key, x, time, index in self.ending, at))
         return arrivals
 
+    def part(self, indices: IntArray) -> "ArrivalBatch":
+        """Some of the arrivals, without what was refused before."""
+        rows = indices if self.rows is None else self.rows[indices]
+        observed, chosen = rows >= 0, indices.tolist()
+        return ArrivalBatch(
+            [self.keys[index] for index in chosen],
+            self.values[rows[observed]],
+            None if observed.all() else np.where(observed, np.cumsum(observed) - 1, -1),
+            self.times and [self.times[index] for index in chosen],
+            self.ats and [self.ats[index] for index in chosen],
+            [place for place, index in enumerate(chosen) if index in self.ending],
+            [self.numbers[index] for index in chosen] if self.numbers else (),
+            [self.texts[index] for index in chosen] if self.texts else (),
+        )
+
     def row(self, index: int) -> int:
         """The row of an arrival in `values`."""
         return index if self.rows is None else int(self.rows[index])
@@ -140,6 +156,9 @@ class ArrivalBatch:
 
 
 def _key(arrival: Arrival) -> Key:
+    if type(arrival.key) not in _KEYS:
+        got, remedy = f"{arrival.key!r}, a {type(arrival.key).__name__}", "Convert it first."
+        raise InvalidArgument("key", "a string or a whole number", got, remedy)
     return UNNAMED if arrival.key is None else arrival.key
 
 
@@ -147,7 +166,7 @@ def _shape(arrival: Arrival) -> Shape | None:
     """The shape that the model reads: with the gap where there is a time; a number is an observation of one channel."""
     if arrival.observation is None:
         return None
-    shape = arrival.observation.shape or (1,)
+    shape = np.shape(arrival.observation) or (1,)
     return shape if arrival.time is None else (*shape[:-1], shape[-1] + 1)
 
 
@@ -172,11 +191,13 @@ def _refused(arrival: Arrival, check: Check) -> Rejection:
 
 def _stacked(observations: list[FloatArray], shapes: Sequence[Shape | None], *, timed: bool) -> FloatArray:
     """All observations; where they have times, with room for the gap as the last channel."""
+    values: FloatArray
     if not observations:
         return np.empty((0, 0))
     if not timed:
-        return np.stack(observations) if observations[0].ndim else np.array(observations).reshape(-1, 1)
-    values: FloatArray = np.zeros((len(observations), *next(shape for shape in shapes if shape is not None)))
+        values = np.stack(observations).astype(np.float64, copy=False)
+        return values if values.ndim > 1 else values[:, None]
+    values = np.zeros((len(observations), *next(shape for shape in shapes if shape is not None)))
     for row, x in enumerate(observations):
         values[row, : x.size] = x
     return values

@@ -120,7 +120,9 @@ class Follower:
 
     def _take(self, arrivals: ArrivalBatch | list[Arrival | Rejection], now: float) -> Iterator[dict[str, Any]]:
         pieces: Sequence[ArrivalBatch | list[Arrival | Rejection]] = [arrivals]
-        if self._stops and not self.live.accepts(arrivals):  # what comes after a bad line must not be processed
+        if (
+            self._stops and len(arrivals) > 1 and not self.live.accepts(arrivals)
+        ):  # what comes after a bad line must not be processed
             pieces = [[arrival] for arrival in (arrivals.singly() if isinstance(arrivals, ArrivalBatch) else arrivals)]
         for piece in pieces:
             outcome = self.live.take(piece, now)

@@ -1,6 +1,7 @@
 """Many live series by key: the fold, and the row of each key."""
 
-from collections.abc import KeysView, Mapping, Sequence
+from collections.abc import Callable, KeysView, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
@@ -163,9 +164,14 @@ class Fleet:
 
     def snapshot(self) -> bytes:
         """The state of all series, for `restore` in another process: safetensors, no pickle."""
-        return pack(
-            FleetState(self._row_of, self._rows.all(), self._decided, self._times.newest), self._fold, self._owner
-        )
+        return pack(self._state(), self._fold, self._owner)
+
+    def later_snapshot(self) -> Callable[[], bytes]:
+        """A function that gives the snapshot of this moment, which may be called later and in another thread."""
+        state = self._state()
+        rows = tuple(tensor.clone() for tensor in state.rows)
+        copy = FleetState(dict(state.row_of), rows, dict(state.decided), dict(state.times))
+        return partial(pack, copy, self._fold, self._owner)
 
     def restore(self, snapshot: bytes) -> None:
         """Continue from a snapshot, in a new fleet with the same arguments; `prepare` is not compared.
@@ -180,6 +186,9 @@ class Fleet:
         self._times = Times(newest)
         self._keys = sorted(self._row_of, key=self._row_of.__getitem__)
         self._rows.replace(rows)
+
+    def _state(self) -> FleetState:
+        return FleetState(self._row_of, self._rows.all(), self._decided, self._times.newest)
 
     def _name(self, key: Key) -> str:
         """The name of an observation in errors."""

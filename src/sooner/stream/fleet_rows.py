@@ -13,6 +13,8 @@ from sooner.stream.fold import Decision, FoldStep
 from sooner.stream.times import Tick
 from sooner.types import FloatArray, IntArray
 
+_ONE, _NONE = np.zeros(1, dtype=np.int64), np.empty((0, 0))
+
 
 class Advance(NamedTuple):
     """What `Fleet.advance` did.
@@ -70,23 +72,26 @@ class FleetRows:
         self._fleet._fold.refuse_training()
         refused: dict[int, InvalidArgument] = {}
         # In the order of the rows, new series behind the others.
-        order = np.argsort(np.where(rows < 0, len(self._fleet), rows), kind="stable")
+        order = np.argsort(np.where(rows < 0, len(self._fleet), rows), kind="stable") if len(rows) > 1 else _ONE
         step, known = None, order[:0]
         while step is None and len(order):
-            known = rows[order][rows[order] >= 0]
-            taken = None if len(known) == len(self._fleet) else torch.from_numpy(known)
+            ordered = rows[order]
+            known = ordered[ordered >= 0]
+            taken = None if len(known) == len(self._fleet) else self._on_device(known)
             step, bad = self._attempt(taken, keys, order, values)
             refused.update((int(order[index]), error) for index, error in bad.items())
             order = np.delete(order, list(bad)) if bad else order
         if step is None:
-            return Advance(order, order, [], [], np.empty((0, self._fleet._fold.model.classes)), refused)
+            return Advance(order, order, [], [], _NONE, refused)
         new = [keys[index] for index in order[len(known) :]]
-        after = np.concatenate([known, np.arange(len(self._fleet), len(self._fleet) + len(new))])
+        after = np.concatenate([known, np.arange(len(self._fleet), len(self._fleet) + len(new))]) if new else known
         decided = self._fleet._fold.decided(step)
         self._fleet._keep(taken, step, new)
         if ticks is not None:
             taken_keys = [keys[index] for index in order]
             self._fleet._times.keep(taken_keys, {key: ticks[key] for key in taken_keys if key in ticks})
+        if not decided:
+            return Advance(order, after, [], [], _NONE, refused)
         scores = step.scores[list(decided)].double().cpu().numpy()
         return Advance(order, after, [int(order[row]) for row in decided], list(decided.values()), scores, refused)
 
@@ -99,13 +104,20 @@ class FleetRows:
     @torch.inference_mode()
     def forced(self, keys: Sequence[Key]) -> tuple[list[Decision], FloatArray]:
         """The decisions of some open series if they ended now, and (keys, classes), their newest scores."""
-        rows = torch.from_numpy(self.rows_of(keys))
+        rows = self._on_device(self.rows_of(keys))
         state = tuple(tensor[rows] for tensor in self._fleet._rows.all()[-4:])
         return self._fleet._fold.forced(state), state[-2].double().cpu().numpy()
+
+    def adopt(self, key: Key, decision: Decision) -> None:
+        """Know of a series that another fleet has closed."""
+        self._fleet._decided[key] = decision
 
     def drop(self, key: Key) -> list[tuple[int, int]]:
         """Drop an open series; returns which rows have moved."""
         return self._fleet._close([key])
+
+    def _on_device(self, rows: IntArray) -> torch.Tensor:
+        return torch.from_numpy(rows).to(self._fleet._rows.device)
 
     def _attempt(
         self, rows: torch.Tensor | None, keys: Sequence[Key], order: IntArray, values: FloatArray
@@ -114,7 +126,7 @@ class FleetRows:
         before = self._fleet._before(rows, len(order))
         x = None
         try:
-            x = self._fleet._fold.read(values[order], before[0].device)
+            x = self._fleet._fold.read(values if len(values) == 1 else values[order], before[0].device)
             step = self._fleet._fold.observe(before, x)
         except (ValueError, RuntimeError):
             bad = self._blamed([keys[index] for index in order], values[order], x)
@@ -161,6 +173,6 @@ class FleetRows:
 
     def peek(self, keys: Sequence[Key]) -> tuple[FloatArray, IntArray]:
         """Of some open series: (keys, classes), their newest scores, and (keys,), how many observations were read."""
-        rows = torch.from_numpy(self.rows_of(keys))
+        rows = self._on_device(self.rows_of(keys))
         scores, ages = (tensor[rows].cpu().numpy() for tensor in self._fleet._rows.all()[-2:])
         return scores.astype(np.float64), ages

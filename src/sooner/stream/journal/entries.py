@@ -36,7 +36,7 @@ def packed_batch(batch: ArrivalBatch, now: float) -> bytes:
         fields["rows"] = batch.rows.tolist()
     optional = {"times": batch.times, "ats": batch.ats, "ends": batch.ends}
     fields |= {name: value for name, value in optional.items() if value}
-    return packed("take", now, fields, batch.values.tobytes())
+    return packed("take", now, fields, batch.values.astype(np.float64, copy=False).tobytes())
 
 
 def unpacked_batch(about: Mapping[str, Any], data: bytes) -> ArrivalBatch:
