@@ -1,39 +1,17 @@
 """A real browser for the page: Chromium without a screen, and an ear for everything it complains about or asks for."""
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-SWITCHES = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
-
-
-def _browser_path() -> str | None:
-    found = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
-    return os.environ.get("SOONER_BROWSER") or next(filter(None, found), None)
+from browsing import open_browser
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    path = _browser_path()
-    if path is None:
-        pytest.skip("no browser: install chromium, or name one in SOONER_BROWSER")
-    api = pytest.importorskip("playwright.sync_api", reason="no playwright: install sooner[dev]")
-    # Closed with the module: while it runs, nothing else in this process can start an event loop.
-    with api.sync_playwright() as playwright:
-        program = playwright.chromium.launch(executable_path=path, args=SWITCHES)
-        yield program
-        program.close()
+    yield from open_browser()
 
 
 @pytest.fixture(scope="module")

@@ -298,7 +298,7 @@ class TestMemory:
         assert live.unknown(["s299"]) == ["s299"]
         live.take([*ups("s299"), *ups("s0")], 300.0)
         assert (live.show("s299").run, live.show("s0").run) == (2, 1)
-        assert len(live._runs.over) <= 110
+        assert len(live._runs.newest.over) <= 110
 
 
 def test_the_dial_takes_effect_with_the_next_observation():

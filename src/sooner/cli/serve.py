@@ -11,7 +11,6 @@ from sooner.cli.options import EndOptions, FieldOptions, ModelFile, Threshold
 from sooner.cli.screen import NO_DEADLINE
 from sooner.estimator import load
 from sooner.extras import refuse_missing
-from sooner.stream import LiveSeries
 from sooner.stream.journal import Journal
 
 _ACCESS, _LIMITS, _SOURCES = "Access", "Limits", "Sources"
@@ -71,6 +70,7 @@ def serve(
     refuse_missing("serve", "serve", "done with FastAPI and uvicorn")
     from sooner.serve.access import Access, read_token
     from sooner.serve.limits import MIB, Limits
+    from sooner.serve.model import continued
     from sooner.serve.reading import Bodies
     from sooner.serve.run import Address, run
     from sooner.serve.service import Service, ServiceSettings
@@ -85,24 +85,18 @@ def serve(
 
         sources.append(Mqtt(Broker.of(mqtt), _tell).run)
     clf = load(model)
-    if threshold is not None:
-        clf.threshold = threshold
-    if (promise := clf.promise_) is not None:
-        _tell(NO_DEADLINE if ends.has_deadline else str(promise))
     columns = names.columns()
 
     def service() -> Service:
         now = time.time()
         book = None if journal is None else Journal(journal)
-        for finding in [] if book is None else book.findings:
-            _tell(finding)
-        live = LiveSeries(clf, settings, journal=book, now=now)
-        if book is not None and threshold is not None and live.rule != clf.rule_:
-            live.set_rule(clf.rule_, now)  # else that of the journal goes on
-        if book is not None and live.last_id + len(live):
-            _tell(f"Continuing with {len(live):,} open series after {live.last_id:,} decisions from {journal}.")
-        bodies = Bodies(clf, columns, names.end, limits, now)
-        return Service(clf, live, bodies, ServiceSettings(limits, watched_error=watch, deadlines=ends.has_deadline))
+        current, live, said = continued(clf, threshold, book, settings, now)
+        for text in said:
+            _tell(text)
+        if (promise := current.promise_) is not None:
+            _tell(NO_DEADLINE if ends.has_deadline else str(promise))
+        bodies = Bodies(current, columns, names.end, limits, now)
+        return Service(current, live, bodies, ServiceSettings(limits, watched_error=watch, deadlines=ends.has_deadline))
 
     run(service, address, access, _tell, sources)
 

@@ -12,8 +12,8 @@ from sooner.estimator.dial import family_of
 from sooner.evaluate.achieved import achieved_of
 from sooner.evaluate.choose import rule_for_target
 from sooner.inputs import as_number
-from sooner.rules import Rule, ThresholdRule
-from sooner.types import SATCurve
+from sooner.rules import Halting, ProbabilityThreshold, Rule, ThresholdRule
+from sooner.types import FloatArray, SATCurve
 
 TARGETS = ("max_error", "max_mean_time", "cost_of_waiting")
 _POINTS = 200
@@ -39,12 +39,16 @@ class Dial:
 
     @cached_property
     def rows(self) -> list[dict[str, float]]:
-        """At most 200 points of the curve, evenly in mean time, with finite thresholds."""
+        """At most 200 points of the curve, evenly along its length, with finite thresholds."""
         if self.curve is None:
             return []
-        times = self.curve.mean_times
-        wanted = np.linspace(times[0], times[-1], _POINTS)
-        indices = np.unique(np.concatenate([np.searchsorted(times, wanted).clip(max=len(times) - 1), [len(times) - 1]]))
+        # Evenly in time alone, most would lie where the error hardly changes.
+        lengths = _share_of_change(self.curve.mean_times) + _share_of_change(self.curve.errors)
+        wanted = np.linspace(0.0, lengths[-1], _POINTS)
+        last = len(lengths) - 1
+        if isinstance(self._clf.rule_, ProbabilityThreshold | Halting):  # they cannot be set above 1, so not to never
+            last = max(0, int(np.isfinite(self.curve.thresholds).sum()) - 1)
+        indices = np.unique(np.append(np.searchsorted(lengths, wanted).clip(max=last), last))
         return [self._point(int(index)) for index in indices]
 
     def state(self, rule: Rule) -> dict[str, Any]:
@@ -93,13 +97,19 @@ class Dial:
         assert curve is not None
         threshold = curve.thresholds[index]
         if not np.isfinite(threshold):  # every series runs to its end: any number above the last one says so
-            threshold = 1.0 + 1.05 * max(0.0, curve.thresholds[index - 1]) if index else 1.0
+            threshold = np.ceil(1.0 + 1.05 * max(0.0, curve.thresholds[index - 1])) if index else 1.0
         return {
             "threshold": float(threshold),
             "error": float(curve.errors[index]),
             "mean_time": float(curve.mean_times[index]),
             "forced": float(curve.forced[index]),
         }
+
+
+def _share_of_change(values: FloatArray) -> FloatArray:
+    """For each value the share of all ups and downs that lies before it."""
+    changes = np.concatenate([[0.0], np.abs(np.diff(values)).cumsum()])
+    return changes / max(float(changes[-1]), 1e-300)
 
 
 def threshold_of(rule: Rule) -> Any:

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from sooner.errors import JournalFailed
+from sooner.errors import InvalidArgument, JournalFailed
 from sooner.estimator import EarlyClassifier
+from sooner.estimator.promises import fingerprint
 from sooner.serve.answers import Refusal, sentence
 from sooner.serve.decisions import KEPT, Published
 from sooner.serve.dial import Dial, threshold_of
@@ -19,7 +20,7 @@ from sooner.serve.gather import Answer, Gatherer, Stages
 from sooner.serve.labels import labels_of
 from sooner.serve.limits import Limits
 from sooner.serve.metrics import Metrics
-from sooner.serve.model import classifier_of, refuse_other
+from sooner.serve.model import ModelFolder, classifier_of, description_of, refuse_other
 from sooner.serve.reading import Bodies, Reading, refuse_many_lines
 from sooner.serve.series import SeriesView
 from sooner.stream.events import Event, Outcome
@@ -71,13 +72,11 @@ class Service:
         bodies: Bodies,
         settings: ServiceSettings,
     ) -> None:
-        self.clf, self.live, self.settings = clf, live, settings
+        self.live, self.settings = live, settings
         self.folder: Path | None = None if live.journal is None else live.journal.folder
         self.limits, self.metrics = settings.limits, Metrics()
-        self.dial = Dial(clf, promises=not settings.deadlines)
         self.published = Published(live.events(max(0, live.last_id - KEPT), KEPT), self._older)
-        log = None if self.folder is None else self.folder / "labels.jsonl"
-        self.labels = labels_of(clf, settings.watched_error, self.published.find, log)
+        self._use(clf)
         self.series = SeriesView(self)
         self.stopping, self.ended = asyncio.Event(), asyncio.Event()
         self._gathering: asyncio.Task[None] | None = None
@@ -197,8 +196,25 @@ class Service:
 
     async def swap(self, content: bytes) -> dict[str, Any]:
         """For `PUT /v1/model`."""
-        refuse_other(self.clf, classifier_of(content))
-        raise Refusal(409, "The model of a running service cannot be changed yet. Start another service for it.")
+
+        def swapped(now: float) -> tuple[dict[str, Any], Sequence[Event]]:
+            clf = classifier_of(content)
+            try:
+                refuse_other(self.clf, clf)
+            except InvalidArgument as error:
+                raise Refusal(409, sentence(error)) from None
+            name = fingerprint(clf) if self.folder is None else ModelFolder(self.folder).keep(clf)
+            self.live.swap(clf, name, now)
+            self._use(clf)
+            return description_of(clf), ()
+
+        return await self.change(swapped)
+
+    def _use(self, clf: EarlyClassifier) -> None:
+        """Use the dial and the promise of a model."""
+        self.clf, self.dial = clf, Dial(clf, promises=not self.settings.deadlines)
+        log = None if self.folder is None else self.folder / "labels.jsonl"
+        self.labels = labels_of(clf, self.settings.watched_error, self.published.find, log)
 
     def farewell(self) -> str:
         """What to say at the end."""

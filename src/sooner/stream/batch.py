@@ -105,6 +105,21 @@ class ArrivalBatch:
             arrivals.append(Arrival(self.numbers[index], line, key, x, time, index in self.ending, at))
         return arrivals
 
+    def part(self, indices: IntArray) -> "ArrivalBatch":
+        """Some of the arrivals, without what was refused before."""
+        rows = indices if self.rows is None else self.rows[indices]
+        observed, chosen = rows >= 0, indices.tolist()
+        return ArrivalBatch(
+            [self.keys[index] for index in chosen],
+            self.values[rows[observed]],
+            None if observed.all() else np.where(observed, np.cumsum(observed) - 1, -1),
+            self.times and [self.times[index] for index in chosen],
+            self.ats and [self.ats[index] for index in chosen],
+            [place for place, index in enumerate(chosen) if index in self.ending],
+            [self.numbers[index] for index in chosen] if self.numbers else (),
+            [self.texts[index] for index in chosen] if self.texts else (),
+        )
+
     def row(self, index: int) -> int:
         """The row of an arrival in `values`."""
         return index if self.rows is None else int(self.rows[index])

@@ -108,6 +108,10 @@ class FleetRows:
         state = tuple(tensor[rows] for tensor in self._fleet._rows.all()[-4:])
         return self._fleet._fold.forced(state), state[-2].double().cpu().numpy()
 
+    def adopt(self, key: Key, decision: Decision) -> None:
+        """Know of a series that another fleet has closed."""
+        self._fleet._decided[key] = decision
+
     def drop(self, key: Key) -> list[tuple[int, int]]:
         """Drop an open series; returns which rows have moved."""
         return self._fleet._close([key])

@@ -5,37 +5,29 @@ It has no clock of its own: `now` is passed in, in seconds.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from sooner.errors import InvalidArgument, JournalFailed
 from sooner.inputs import as_finite
 from sooner.rules.base import Rule
-from sooner.rules.described import description, rule_described
+from sooner.rules.described import rule_described
 from sooner.stream.arrivals import UNNAMED, Arrival, Rejection
 from sooner.stream.batch import ArrivalBatch
 from sooner.stream.event_log import EventLog
 from sooner.stream.events import Event, Outcome
-from sooner.stream.evidence import softmax
 from sooner.stream.fleet import Fleet, Key
-from sooner.stream.fold import AtEnd
+from sooner.stream.generations import Generations
 from sooner.stream.journal import Journal
 from sooner.stream.journal.entries import packed, packed_batch, packed_key, packed_rule, unpacked, unpacked_batch
 from sooner.stream.journal.state import SavedState, packed_state, unpacked_state
-from sooner.stream.runs import Runs, Verdict
+from sooner.stream.runs import Verdict
 from sooner.stream.settings import LiveSettings
+from sooner.stream.sources import Streamable, resume, runs_named, runs_of, saved_runs
 from sooner.stream.views import OpenPage, OpenSeries, Sort, page_of, shown
 
 _CLOCK = "It is a time in seconds, for example time.time()."
-
-
-class Streamable(Protocol):
-    """A fitted classifier."""
-
-    def stream(self, *, keyed: Any, deadline: int | None, at_end: AtEnd, coverage: float | None) -> Any:
-        """A fleet."""
-        ...
 
 
 class LiveSeries:
@@ -55,6 +47,8 @@ class LiveSeries:
         source: a fitted classifier, or a fleet, whose open series continue and whose own deadline and end are used.
         settings: when series end.
         journal: it is restored first, with its rule; the model, `deadline`, `at_end` and `coverage` must be the same as before.
+        model: the name of the source, for the journal of live series whose model is changed.
+        models: finds a classifier by such a name; a journal goes on with the model that was its newest.
         now: the time at which it starts, in seconds.
 
     >>> import torch
@@ -81,13 +75,15 @@ class LiveSeries:
         settings: LiveSettings | None = None,
         *,
         journal: Journal | None = None,
+        model: str = "",
+        models: Callable[[str], Streamable] | None = None,
         now: float = 0.0,
     ) -> None:
         settings = LiveSettings() if settings is None else settings
         self.journal = journal
         self._now = as_finite(now, name="now", low=-np.inf, remedy=_CLOCK)
-        self._fleet = source if isinstance(source, Fleet) else _fleet_of(source, settings)
-        self._runs = Runs(self._fleet, settings, getattr(source, "live_posterior", softmax), self._now)
+        self._models = models
+        self._runs = Generations(runs_of(source, settings, self._now), model)
         self._log = EventLog(journal)
         self._delivered = 0
         self._begun = False  # whether the journal has a snapshot of this process
@@ -96,7 +92,7 @@ class LiveSeries:
 
     def take(self, arrivals: ArrivalBatch | Sequence[Arrival | Rejection], now: float) -> Outcome:
         """Process some arrivals, any number for each series, in their order."""
-        check = self._runs.rows.shape_error
+        check = self._runs.newest.rows.shape_error
         batch = arrivals.checked(check) if isinstance(arrivals, ArrivalBatch) else ArrivalBatch.of(arrivals, check)
         if not len(batch):
             return Outcome(0, sorted(batch.rejected), self.tick(now), self._position)
@@ -125,7 +121,7 @@ class LiveSeries:
     def finish(self, series: Key | None, now: float) -> Event:
         """End an open series; its ID may then begin another one."""
         key = _key(series)
-        if key not in self._fleet:
+        if key not in self._runs:
             remedy = "It may have been decided already."
             raise InvalidArgument("series", "the ID of an open series", repr(series), remedy)
         self._clock(now)
@@ -156,11 +152,23 @@ class LiveSeries:
 
     def set_rule(self, rule: Rule, now: float) -> None:
         """Change the rule of all series, from the next observation on."""
-        self._fleet.check_rule(rule)
+        self._newest.check_rule(rule)
         self._clock(now)
         if self.journal is not None:
             self._write(packed_rule(rule, self._now))
-        self._fleet.rule = rule
+        self._runs.set_rule(rule)
+
+    def swap(self, source: Streamable, model: str, now: float) -> None:
+        """Change the model: new series take this one, with its rule, and open ones end with theirs.
+
+        The classes must be the same. After a restart, `models` finds the source by its name.
+        """
+        runs = runs_of(source, self.settings, self._now)
+        self._runs.check(runs)
+        self._clock(now)
+        if self.journal is not None:
+            self._write(packed("swap", self._now, {"model": model}))
+        self._runs.replace(runs, model)
 
     def deliver(self, number: int) -> None:
         """Note in the journal that the events up to this ID have been delivered, which `delivered` says after a restart."""
@@ -206,23 +214,22 @@ class LiveSeries:
     def show(self, series: Key | None) -> OpenSeries | None:
         """One open series, or None if it is not open."""
         key = _key(series)
-        return shown(self._runs, [key])[0] if key in self._fleet else None
+        return shown(self._runs, [key])[0] if key in self._runs else None
 
     def unknown(self, keys: Sequence[Key]) -> list[Key]:
         """The IDs among these of which no series is open or closed, each once, in their order."""
-        decided, rows = self._fleet.decided, self._runs.rows.rows_of(keys)
-        return list(dict.fromkeys(keys[i] for i in np.flatnonzero(rows < 0).tolist() if keys[i] not in decided))
+        return self._runs.unknown(keys)
 
     def accepts(self, arrivals: ArrivalBatch | Sequence[Arrival | Rejection]) -> bool:
         """Whether `take` will surely refuse none of these arrivals, but for overflows in the model."""
-        check = self._runs.rows.shape_error
+        check = self._runs.newest.rows.shape_error
         batch = arrivals.checked(check) if isinstance(arrivals, ArrivalBatch) else ArrivalBatch.of(arrivals, check)
         safe = not batch.rejected and batch.times is None and self.settings.late == "ignore"
-        return safe and self._runs.rows.reads(batch.values)
+        return safe and self._runs.newest.rows.reads(batch.values)
 
     def closed(self, series: Key | None) -> bool:
         """Whether an ID is closed, so that its observations are late."""
-        return _key(series) in self._fleet.decided
+        return _key(series) in self._newest.decided
 
     def events(self, after: int = 0, limit: int = 1000) -> list[Event]:
         """The events with larger IDs than `after`, the oldest first; those before `first_id` are forgotten.
@@ -254,7 +261,12 @@ class LiveSeries:
     @property
     def rule(self) -> Rule:
         """The rule."""
-        return self._fleet.rule
+        return self._newest.rule
+
+    @property
+    def model(self) -> str:
+        """The name of the model that new series take."""
+        return self._runs.model
 
     @property
     def settings(self) -> LiveSettings:
@@ -264,13 +276,17 @@ class LiveSeries:
     @property
     def classes(self) -> tuple[Any, ...]:
         """The names of the classes."""
-        return self._fleet.classes
+        return self._newest.classes
 
     def __len__(self) -> int:
-        return len(self._fleet)
+        return len(self._runs)
 
     def __repr__(self) -> str:
         return f"<LiveSeries: {len(self)} open, {self.last_id} decisions, {self.rule!r}>"
+
+    @property
+    def _newest(self) -> Fleet:
+        return self._runs.newest.fleet
 
     @property
     def _position(self) -> int:
@@ -312,14 +328,14 @@ class LiveSeries:
 
     def _resume(self, state: SavedState) -> None:
         """Continue from a snapshot."""
-        if description(self.rule) != state.rule:
-            self._fleet.rule = rule_described(state.rule)
-        try:
-            self._fleet.restore(state.fleet)
-        except InvalidArgument as error:
-            raise error.about("journal") if error.argument == "snapshot" else error from None
-        self._runs.change(state.settings)
-        self._runs.restore(state.runs)
+        newest = state.newest
+        if self._models is not None and newest.model not in ("", self.model):
+            self._runs = Generations(runs_named(newest.model, self._models, state.settings, self._now), newest.model)
+        for saved in state.older:
+            runs = runs_named(saved.model, self._models, state.settings, self._now)
+            resume(runs, saved, state.settings)
+            self._runs.older.append((saved.model, runs))
+        resume(self._runs.newest, newest, state.settings)
         self._now, self._delivered = state.now, state.delivered
         self._log.begin(state.last_id)
 
@@ -339,7 +355,10 @@ class LiveSeries:
             case "forget":
                 self._runs.forget(about["key"])
             case "set_rule":
-                self._fleet.rule = rule_described(about["rule"])
+                self._runs.set_rule(rule_described(about["rule"]))
+            case "swap":
+                name = about["model"]
+                self._runs.replace(runs_named(name, self._models, self.settings, self._now), name)
             case "deliver":
                 self._delivered = about["number"]
 
@@ -371,18 +390,11 @@ class LiveSeries:
         with journal.refusing():
             self._log.save()
             self._log.sync()
-        position, fleet = journal.rotate(), self._fleet.later_snapshot()
-        rule, runs, settings = description(self.rule), self._runs.to_json(), self._runs.settings
-        numbers = (self._now, self.last_id, self._delivered)
-        return position, lambda: packed_state(SavedState(fleet(), rule, runs, settings, *numbers))
+        position, newest = journal.rotate(), saved_runs(self._runs.model, self._runs.newest)
+        older = [saved_runs(*each) for each in self._runs.older]
+        settings, numbers = self.settings, (self._now, self.last_id, self._delivered)
+        return position, lambda: packed_state(SavedState(newest(), settings, *numbers, [each() for each in older]))
 
 
 def _key(series: Key | None) -> Key:
     return UNNAMED if series is None else series
-
-
-def _fleet_of(classifier: Streamable, settings: LiveSettings) -> Fleet:
-    fleet: Fleet = classifier.stream(
-        keyed=True, deadline=settings.deadline, at_end=settings.at_end, coverage=settings.coverage
-    )
-    return fleet

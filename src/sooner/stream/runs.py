@@ -57,6 +57,15 @@ class Processed:
         self.rejected.append(self.batch.refusal(index, expected, reason, kind))
         self.refused.add(index)
 
+    def add(self, part: "Processed", indices: Sequence[int]) -> None:
+        """Add what came of a part of the batch, the arrivals with these indices."""
+        self.accepted += part.accepted
+        self.late += part.late
+        self.late_lines += part.late_lines
+        self.rejected += part.rejected
+        self.refused |= {indices[index] for index in part.refused}
+        self.found += [(indices[index], verdict) for index, verdict in part.found]
+
     @property
     def verdicts(self) -> list[Verdict]:
         """The verdicts in the order of the arrivals, as if these were processed one by one."""
@@ -159,6 +168,21 @@ class Runs:
             self.stamps.move(self.rows.drop(key), len(self.fleet))
         elif key in self.fleet.decided:
             self.fleet.forget(key)
+
+    def inherit(self, other: "Runs", keys: Sequence[Key] | None = None) -> None:
+        """Take over what other runs know of closed IDs, by default of all."""
+        decided = other.fleet.decided
+        for key in list({**decided, **other.over}) if keys is None else keys:
+            if key in other.fleet:  # its run number is still needed there
+                continue
+            if key in decided:
+                self.rows.adopt(key, decided[key])
+                other.fleet.forget(key)
+            if key in other.over:
+                self.over[key] = other.over.pop(key)
+            if key in other.gone:
+                self.gone[key] = other.gone.pop(key)
+        self._arrivals = max(self._arrivals, other._arrivals)
 
     def number(self, key: Key) -> int:
         """The number of the run of an open ID."""
