@@ -13,7 +13,7 @@ from sooner.estimator import load
 from sooner.extras import refuse_missing
 from sooner.stream.journal import Journal
 
-_ACCESS, _LIMITS, _SOURCES = "Access", "Limits", "Sources"
+_ACCESS, _LIMITS, _SOURCES = "Access", "ServiceLimits", "Sources"
 
 
 def serve(
@@ -69,7 +69,7 @@ def serve(
     """
     refuse_missing("serve", "serve", "done with FastAPI and uvicorn")
     from sooner.serve.access import Access, read_token
-    from sooner.serve.limits import MIB, Limits
+    from sooner.serve.limits import MIB, ServiceLimits
     from sooner.serve.model import continued
     from sooner.serve.reading import Bodies
     from sooner.serve.run import Address, run
@@ -78,7 +78,7 @@ def serve(
     access = Access(read_token(token_file), host)
     address = Address(host, port, tls_certificate, tls_key)
     settings = ends.settings()
-    limits = Limits(body=max_body * MIB, open_series=max_open, new_series=max_new)
+    limits = ServiceLimits(body=max_body * MIB, open_series=max_open, new_series=max_new)
     sources = []
     if mqtt is not None:
         from sooner.serve.mqtt import Broker, Mqtt

@@ -13,7 +13,7 @@ from sooner.estimator.columns import columns_for
 from sooner.series.columns import GAP, Columns
 from sooner.serve.answers import Refusal
 from sooner.serve.gather import Answer
-from sooner.serve.limits import Limits, TokenBucket
+from sooner.serve.limits import ServiceLimits, TokenBucket
 from sooner.stream.arrivals import Arrival, Rejection
 from sooner.stream.batch import ArrivalBatch
 from sooner.stream.events import Outcome
@@ -73,7 +73,9 @@ class Bodies:
         now: the time in seconds.
     """
 
-    def __init__(self, clf: EarlyClassifier, columns: Columns | None, end: str, limits: Limits, now: float) -> None:
+    def __init__(
+        self, clf: EarlyClassifier, columns: Columns | None, end: str, limits: ServiceLimits, now: float
+    ) -> None:
         known, gaps = columns_for(clf, columns)
         channels = tuple(name for name in known.channels or () if name != GAP)
         self.fields = Fields(known.series or "series", known.time or "time", end, channels or _channels_of(clf), gaps)

@@ -16,9 +16,9 @@ from sooner.estimator.promises import fingerprint
 from sooner.serve.answers import Refusal, sentence
 from sooner.serve.decisions import KEPT, Published
 from sooner.serve.dial import Dial, threshold_of
-from sooner.serve.gather import Answer, Gatherer, Stages
+from sooner.serve.gather import Answer, Gatherer, GatherStages
 from sooner.serve.labels import labels_of
-from sooner.serve.limits import Limits
+from sooner.serve.limits import ServiceLimits
 from sooner.serve.metrics import Metrics
 from sooner.serve.model import ModelFolder, classifier_of, description_of, refuse_other
 from sooner.serve.reading import Bodies, Reading, refuse_many_lines
@@ -41,7 +41,7 @@ class ServiceSettings:
         deadlines: whether the series have deadlines, with which the promise of a threshold does not hold.
     """
 
-    limits: Limits = field(default_factory=Limits)
+    limits: ServiceLimits = field(default_factory=ServiceLimits)
     window: float = 0.003
     watched_error: float | None = None
     deadlines: bool = False
@@ -81,7 +81,7 @@ class Service:
         self.stopping, self.ended = asyncio.Event(), asyncio.Event()
         self._gathering: asyncio.Task[None] | None = None
         self.gatherer = Gatherer(
-            Stages(self._read, self._take, self._write),
+            GatherStages(self._read, self._take, self._write),
             self._tick,
             self._pause,
             window=settings.window,
