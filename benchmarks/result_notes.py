@@ -18,7 +18,7 @@ ENCODERS = {
 FRAME_ACCURACY = {"nmnist-h": 84.1, "nmnist-100f": 43.1}
 """Published, in percent: of ResNet-110 on single frames."""
 SETS = {"nmnist": "NMNIST", "nmnist-h": "NMNIST-H", "nmnist-100f": "NMNIST-100f"}
-SHORTENED = "Training was shortened (settings of the profile `paper` in brackets)."
+SHORTENED = "Training was not as published (settings of the profile `paper` in brackets)."
 
 
 def kept(record: Record) -> str:
@@ -61,9 +61,11 @@ def shortened(record: Record) -> str:
     alike: dict[tuple[str, str], list[str]] = {}
     for name, settings in record["settings"].items():
         if name in record["models"]:
-            ours = steps_of(settings["training"], settings["optimizer"])
             given = published_settings(plan, name)
-            paper = steps_of(given["training"], given["optimizer"])
+            ours, paper = (
+                f"{steps_of(each['training'], each['optimizer'])}{order}"
+                for each, order in zip((settings, given), orders_of(settings, given), strict=True)
+            )
             own = name not in record["published"] and ours == paper
             alike.setdefault((ours, "not in the paper" if own else paper), []).append(name)
     lines += [f"{', '.join(names)}: {ours} ({paper})." for (ours, paper), names in alike.items()]
@@ -97,6 +99,12 @@ def accuracy_of(record: Record) -> str:
 def frames(each: Mapping[str, Any]) -> float:
     """Millions of frames that an encoder saw."""
     return float(each["training"]["batch_size"] * each["training"]["iterations"] * each["model"]["moments"] / 1e6)
+
+
+def orders_of(*both: Mapping[str, Any]) -> list[str]:
+    """The order N of a model and of the published one, where they differ."""
+    orders = [each["model"].get("order") for each in both]
+    return ["" if len({*orders, None}) < 3 else f", N = {order}" for order in orders]
 
 
 def steps_of(training: Mapping[str, Any], optimizer: Mapping[str, Any]) -> str:

@@ -22,6 +22,7 @@ from sooner.evaluate.label_sets import (
     one_per_group,
     series_for_coverage,
 )
+from sooner.evaluate.posterior import PosteriorCalibration
 from sooner.evaluate.watch import Watch, statistics_at
 from sooner.models import Model
 from sooner.rules import Rule, SingleLabel
@@ -42,6 +43,7 @@ class LiveMixin:
     model_: Model
     rule_: Rule
     calibration_: Scored | None
+    posterior_calibration_: PosteriorCalibration
 
     @property
     def promise_(self) -> Promise | None:
