@@ -3,10 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-cluster test-trapping test-slow fuzz lint format bench docs wheel-check clean
+.PHONY: demo live test test-cluster test-trapping test-slow fuzz lint format bench docs wheel-check clean
 
 demo: $(READY)
 	$(BIN)/sooner demo
+
+# A service with simulated sensors and its page, until Ctrl-C; LIVE="--port 8080 --sensors 50" changes it.
+live: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python examples/live/simulate.py $(LIVE)
 
 # One thread for each of the two processes: more would only wait for each other.
 test: $(READY)
@@ -49,6 +53,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/train_step.py
 	$(BIN)/python benchmarks/stream.py
 	$(BIN)/python benchmarks/fleet.py
+	$(BIN)/python benchmarks/journal.py
 	$(BIN)/python benchmarks/nmnist.py
 	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/scale.py
@@ -56,6 +61,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/consistency.py
 	$(BIN)/python benchmarks/watch.py
 	$(BIN)/python benchmarks/guarantees.py
+	$(BIN)/python benchmarks/serve.py
 
 docs: $(READY)
 	$(BIN)/python .ci/docs.py

@@ -1,8 +1,8 @@
 """What `sooner serve` costs beside the bare fleet, and whether it keeps its promises under load. Processes on loopback.
 
-In one run and in turns: requests of 1,000 lines against `Fleet.update` of the same observations already parsed; 200 clients with one
-line a request against a service that updates its fleet once for each; the journal against none. Then kills and, with `--soak`, a
-long run at a fixed rate. A small recurrent model (3 channels, 32 hidden units, 4 classes, order 5) that never decides by itself.
+In one run and in turns: requests of 1,000 lines against `Fleet.update` of the same observations already parsed; 200 clients with
+one line a request against a service that updates its fleet once for each; the journal against none. Then kills under load, and a
+run at a fixed rate. A small recurrent model (3 channels, 32 hidden units, 4 classes, order 5) that never decides by itself.
 
     python benchmarks/serve.py                     # two minutes
     python benchmarks/serve.py --kills 20          # 20 kills at random moments under load
@@ -17,21 +17,23 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import torch
 
 from http_load import Load, load_of, request_of
 from measure import finish
-from sooner import EarlyClassifier, load
+from sooner import EarlyClassifier
 from sooner.stream import Fleet
 
 CHANNELS, CLASSES, SERIES, LINES = 3, 4, 10_000, 1_000
-CONNECTIONS, CLIENTS = 10, 200
+CONNECTIONS, CLIENTS, SOAK_LENGTH = 10, 200, 50
 PORT = re.compile(r"Listening on http://127\.0\.0\.1:(\d+)")
 
 
@@ -79,6 +81,75 @@ class Service:
         """Bytes in memory."""
         pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
         return int(pages) * 4096
+
+
+class ResumingSender:
+    """Sends some series; where a connection breaks, it asks how far each of them came."""
+
+    def __init__(self, port: int, x: np.ndarray, rows: Iterable[int]) -> None:
+        self.url, self.x, self.sent = f"http://127.0.0.1:{port}", x, dict.fromkeys(rows, 0)
+
+    def run(self) -> None:
+        unsure: list[int] = []
+        with httpx.Client(base_url=self.url, timeout=30) as client:
+            while self.sent:
+                try:
+                    for row in list(unsure):
+                        self.ask(client, row)
+                        unsure.remove(row)
+                    chosen = list(self.sent)[:50]
+                    unsure = list(chosen)
+                    client.post("/v1/observations", content="\n".join(map(self.line, chosen))).raise_for_status()
+                    unsure = []
+                    for row in chosen:
+                        self.count(row, self.sent.pop(row) + 1)
+                except httpx.HTTPError:
+                    time.sleep(0.2)
+
+    def line(self, row: int) -> str:
+        time_ = self.sent[row]
+        last = time_ == self.x.shape[2] - 1
+        return json.dumps({"series": f"s-{row}", "x": self.x[row, :, time_].tolist(), "end": last})
+
+    def count(self, row: int, sent: int) -> None:
+        if sent < self.x.shape[2]:
+            self.sent[row] = sent
+
+    def ask(self, client: httpx.Client, row: int) -> None:
+        answer = client.get(f"/v1/series/s-{row}")
+        self.sent.pop(row)
+        if answer.status_code == 404:
+            self.count(row, 0)
+        elif answer.json()["state"] == "open":
+            self.count(row, answer.json()["time"])
+
+
+class EventReader:
+    """Follows the event stream, again and again from where it was cut."""
+
+    def __init__(self, port: int) -> None:
+        self.url, self.found, self.delays, self.doubled = f"http://127.0.0.1:{port}/v1/decisions", {}, [], 0
+
+    def run(self) -> None:
+        while True:
+            headers = {"accept": "text/event-stream", "last-event-id": str(max(self.found, default=0))}
+            try:
+                with httpx.stream("GET", self.url, headers=headers, timeout=30) as answer:
+                    for text in answer.iter_lines():
+                        if text.startswith("data: "):
+                            self.hear(json.loads(text[6:]))
+            except httpx.HTTPError:
+                time.sleep(0.1)
+
+    def hear(self, record: dict[str, Any]) -> None:
+        self.delays.append(time.time() - record["arrived"])
+        self.doubled += record["id"] in self.found
+        self.found[record["id"]] = {name: record[name] for name in ("series", "label", "time")}
+
+    def until(self, count: int, seconds: float = 60.0) -> None:
+        until = time.time() + seconds
+        while len(self.found) < count and time.time() < until:
+            time.sleep(0.1)
 
 
 def lines_of(x: np.ndarray, first: int, count: int) -> list[str]:
@@ -175,14 +246,105 @@ def throughput(folder: Path, repeats: int, seconds: float) -> dict[str, float]:
     }
 
 
+def killed(folder: Path, kills: int) -> dict[str, float]:
+    """`kill -9` at random moments under load; clients ask how far they came, and send the rest."""
+    file, clf = model_in(folder)
+    clf.choose_threshold(max_mean_time=6)
+    clf.save(file)
+    random = np.random.default_rng(2)
+    count = max(2000, 700 * kills)
+    labels = np.arange(count) % CLASSES
+    x = (random.normal(size=(count, CHANNELS, 12)) + labels[:, None, None]).round(4)
+    service = Service(file, "--journal", folder / "killed")
+    senders = [ResumingSender(service.port, x, range(part, count, 4)) for part in range(4)]
+    reader = EventReader(service.port)
+    threads = [threading.Thread(target=each.run, daemon=True) for each in (*senders, reader)]
+    for thread in threads:
+        thread.start()
+    done = 0
+    while done < kills and any(thread.is_alive() for thread in threads[:-1]):
+        time.sleep(float(random.uniform(0.05, 1.0)))
+        service.kill()
+        service.start()
+        done += 1
+    for thread in threads[:-1]:
+        thread.join()
+    reader.until(count)
+    service.end()
+    decided = clf.decide(x)
+    found = {record["series"]: record for record in reader.found.values()}
+    equal = [
+        found[f"s-{index}"]["label"] == decided.labels[index] and found[f"s-{index}"]["time"] == decided.times[index]
+        for index in range(count)
+    ]
+    print(
+        f"{done} kills under load: {sum(equal):,} of {count:,} decisions equal those of the batch; {reader.doubled} came twice"
+    )
+    return {"kills": done, "decisions_equal": sum(equal) / count, "ids_without_gap": float(max(reader.found) == count)}
+
+
+def soaked(folder: Path, seconds: float, series: int, rate: float) -> dict[str, float]:
+    """A fixed rate for a long time: memory, decisions, and the time from arrival to event."""
+    file, _ = model_in(folder)
+    never = ("--threshold", "1e9", "--deadline", str(SOAK_LENGTH), "--rearm", "next", "--max-new", str(10 * series))
+    service = Service(file, *never, "--journal", folder / "soak")
+    reader = EventReader(service.port)
+    threading.Thread(target=reader.run, daemon=True).start()
+    start, sent, memory = time.perf_counter(), 0, []
+    share = np.array_split(np.arange(series), max(1, series // LINES))
+    values = observations()
+    requests = [
+        request_of([json.dumps({"series": f"s-{i}", "x": values[i % SERIES].tolist()}) for i in part]) for part in share
+    ]
+    slowest, slots = Load(), 0
+    while (now := time.perf_counter() - start) < seconds:
+        load_ = load_of(service.port, [iter(requests[part::4]) for part in range(4)], 60.0)
+        slowest.seconds += load_.seconds
+        assert not load_.refused, load_.refused[:3]
+        sent, slots = sent + series, slots + 1
+        if len(memory) <= now / 10:
+            memory.append((now, service.resident()))
+        time.sleep(max(0.0, slots / rate - (time.perf_counter() - start)))
+    passed = time.perf_counter() - start
+    expected = series * (slots // SOAK_LENGTH)
+    reader.until(expected)
+    late = sorted(reader.delays)
+    early = [size for at, size in memory if at >= min(60.0, seconds / 4)]
+    growth = early[-1] / early[0] - 1
+    p99 = late[int(0.99 * len(late))] if late else 0.0
+    print(
+        f"{passed:.0f} s: {sent / passed:,.0f} observations a second of {series:,} series; memory {early[0] / 2**20:.0f} to "
+        f"{early[-1] / 2**20:.0f} MiB; {len(reader.found):,} of {expected:,} decisions, {reader.doubled} twice; "
+        f"from arrival to event p99 {1e3 * p99:.0f} ms; a request p99 {slowest.percentile(0.99):.0f} ms"
+    )
+    service.end()
+    return {
+        "soak_per_second": sent / passed,
+        "soak_memory_growth": growth,
+        "soak_decisions": len(reader.found) / max(1, expected),
+        "soak_event_p99_ms": 1e3 * p99,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--repeats", type=int, default=3, help="of the throughputs; 0 leaves them out")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of each throughput")
+    parser.add_argument("--kills", type=int, default=2)
+    parser.add_argument("--soak", type=float, default=20.0, help="seconds; 0 leaves it out")
+    parser.add_argument("--series", type=int, default=2_000, help="of the soak")
+    parser.add_argument("--rate", type=float, default=10.0, help="observations a second of each series of the soak")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory(prefix="serve-") as folder:
-        results = throughput(Path(folder), given.repeats, given.seconds)
+    results: dict[str, float] = {}
+    with tempfile.TemporaryDirectory(prefix="serve-") as name:
+        folder = Path(name)
+        if given.repeats:
+            results |= throughput(folder, given.repeats, given.seconds)
+        if given.kills:
+            results |= killed(folder, given.kills)
+        if given.soak:
+            results |= soaked(folder, given.soak, given.series, given.rate)
     finish(**results)
 
 

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import httpx
 
 from sooner.serve.access import Access
-from sooner.serve.limits import Limits
+from sooner.serve.limits import ServiceLimits
 from sooner.serve.reading import Bodies
 from sooner.serve.run import Address, listening, server_of
 from sooner.serve.service import Service, ServiceSettings
@@ -24,9 +24,9 @@ from sooner.stream.journal import Journal
 
 
 @contextmanager
-def serving(clf, *, live=None, limits=None, token=None, journal=None, **settings):
+def serving(clf, *, live=None, limits=None, token=None, journal=None, sources=(), **settings):
     """The service: its address, a client, and what it says; it stops at the end of the block."""
-    limits = limits or Limits()
+    limits = limits or ServiceLimits()
     listener = listening(Address(port=0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     running = SimpleNamespace(url=url, said=[], service=None, server=None, failed=None)
@@ -37,7 +37,7 @@ def serving(clf, *, live=None, limits=None, token=None, journal=None, **settings
         series = LiveSeries(clf, live or LiveSettings(), journal=None if journal is None else Journal(journal), now=now)
         options = ServiceSettings(limits, **settings)
         running.service = Service(clf, series, Bodies(clf, None, "end", limits, now), options)
-        running.server = server_of(running.service, Address(), Access(token), tell)
+        running.server = server_of(running.service, Address(), Access(token), tell, sources)
         await running.server.serve([listener])
         running.said.append(running.service.farewell())
 

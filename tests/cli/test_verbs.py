@@ -21,7 +21,7 @@ from sooner.cli import main
 from sooner.rules import MSPRT, Halting, NotBefore
 from waves import waves
 
-VERBS = ["demo", "train", "evaluate", "threshold", "stream", "score", "tune", "reproduce", "bench", "data"]
+VERBS = ["demo", "train", "evaluate", "threshold", "stream", "serve", "score", "tune", "reproduce", "bench", "data"]
 
 
 def test_every_verb_explains_itself():
@@ -155,7 +155,11 @@ def test_a_decision_comes_through_a_real_pipe_before_the_next_observation(home):
         process.stdin.flush()
         # The pipe stays open: the answer must not wait for its end.
         record = json.loads(process.stdout.readline())
-        assert record == {"series": 7, "label": expected.labels[0], "time": int(expected.times[0]), "crossed": True}
+        assert list(record)[:4] == ["pump", "label", "time", "crossed"]
+        assert (record["pump"], record["label"], record["time"]) == (7, expected.labels[0], int(expected.times[0]))
+        assert record["series"] == 7
+        assert record["margin"] >= 1.0
+        assert 0.5 < record["posterior"] <= 1.0
         process.stdin.close()
         assert process.wait(timeout=60) == 0
 

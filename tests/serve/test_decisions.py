@@ -77,7 +77,7 @@ def test_cloud_events(decided):
 
 def test_a_slow_reader_is_told_what_is_no_longer_kept(clf, monkeypatch):
     monkeypatch.setattr(decisions, "KEPT", 5)
-    monkeypatch.setattr("sooner.stream.live.RECENT", 8)
+    monkeypatch.setattr("sooner.stream.event_log.RECENT", 8)
     with serving(clf) as running:
         for index in range(40):
             post(running.client, line(f"s{index}", [1, 2], end=True))

@@ -1,17 +1,23 @@
 """Threshold, labels, model, series, metrics."""
 
+import copy
+
 import numpy as np
 import pytest
 
 import sooner
 from serving import line, lines_at, post, serving
 from sooner import EarlyClassifier
+from sooner.errors import InvalidArgument
+from sooner.estimator.promises import fingerprint
 from sooner.evaluate import Watch
 from sooner.rules import MSPRT, FixedTime, Halting, LogOdds, Patience, ProbabilityThreshold
 from sooner.serve.dial import Dial
 from sooner.serve.labels import Labels
+from sooner.serve.model import ModelFolder, continued
 from sooner.serve.series import statistics_of
-from sooner.stream import Event
+from sooner.stream import Arrival, Event, LiveSettings
+from sooner.stream.journal import Journal
 from sooner.stream.views import OpenSeries
 from waves import waves
 
@@ -191,3 +197,67 @@ def test_the_statistic_is_what_the_rule_compares():
     assert statistics_of(FixedTime(5), shown) == [4]
     assert statistics_of(Halting(0.5), shown) == statistics_of(Patience(3, MSPRT(2.5)), shown) == [None]
     assert statistics_of(MSPRT(2.5), []) == []
+
+
+def test_a_new_model_is_taken_by_new_series_only_and_has_its_own_dial(clf, model_file, tmp_path):
+    other = EarlyClassifier(random_state=3).fit(*waves(60, 20, seed=77))
+    other.save(tmp_path / "other.sooner")
+    content = (tmp_path / "other.sooner").read_bytes()
+    x, _ = waves(20, 20, seed=12)
+    old, new = [f"old-{index}" for index in range(10)], [f"new-{index}" for index in range(10)]
+    with serving(sooner.load(model_file), journal=tmp_path / "journal") as running:
+        post(running.client, lines_at(x[:10], 0, old))
+        described = running.client.put("/v1/model", content=content).json()
+        assert described == running.client.get("/v1/model").json()
+        assert described["threshold"] == other.threshold != clf.threshold
+        assert running.client.get("/v1/threshold").json()["threshold"] == other.threshold
+        for t in range(1, 20):
+            post(running.client, lines_at(x[:10], t, old))
+        for t in range(20):
+            post(running.client, lines_at(x[10:], t, new))
+        for each in running.client.get("/v1/series").json()["series"]:
+            running.client.post(f"/v1/series/{each['series']}/finish")
+        found = {each["series"]: each for each in running.client.get("/v1/decisions").json()["decisions"]}
+    for names, model, rows in ((old, clf, x[:10]), (new, other, x[10:])):
+        decided = model.decide(rows)
+        assert [found[name]["label"] for name in names] == decided.labels.tolist()
+        assert [found[name]["time"] for name in names] == decided.times.tolist()
+
+
+def test_a_body_that_is_no_fitting_model_is_refused(service, tmp_path):
+    for content in (b"", b"x" * 1000, b"\x08\x00\x00\x00\x00\x00\x00\x00{}"):
+        assert service.client.put("/v1/model", content=content).status_code == 422
+    x, y = waves(40, 12, seed=1)
+    EarlyClassifier().fit(x[:, :1], y).save(tmp_path / "one.sooner")
+    narrow = service.client.put("/v1/model", content=(tmp_path / "one.sooner").read_bytes())
+    assert narrow.status_code == 409
+    assert narrow.json()["detail"].startswith("`model` must be one with the features [2], as before, got [1].")
+
+
+def test_a_restart_goes_on_with_the_newest_model_unless_another_one_is_given(clf, tmp_path):
+    second, third = (EarlyClassifier(random_state=0).fit(*waves(60, 20, seed=seed)) for seed in (77, 78))
+    journal = tmp_path / "journal"
+
+    def started(model, threshold=None):
+        """The fingerprints of the model that was given and of the one in use, and what is said."""
+        current, live, said = continued(copy.deepcopy(model), threshold, Journal(journal), LiveSettings(), 0.0)
+        live.close()
+        return fingerprint(current), live, said
+
+    assert started(clf)[0] == fingerprint(clf)
+    _, live, _ = continued(clf, None, Journal(journal), LiveSettings(), 0.0)
+    live.take([Arrival(0, "", "a", np.array([5.0, 5.0]), None, False)], 0.0)
+    live.swap(second, ModelFolder(journal).keep(second), 0.0)
+    live.close()
+    name, live, said = started(clf)
+    assert name == fingerprint(second)
+    assert said[-1] == "Continuing with the model that was put in place of the given one while the service ran."
+    name, live, said = started(third)
+    assert (name, len(live)) == (fingerprint(third), 1)
+    assert said[-1] == "New series take the given model; open ones end with the model that they began with."
+    name, live, said = started(third, threshold=0.5)
+    assert (live.rule.threshold, len(live), len(said)) == (0.5, 1, 1)
+    assert started(third)[1].rule.threshold == 0.5  # the dial stays where it was
+    x, y = waves(40, 12, seed=1)
+    with pytest.raises(InvalidArgument, match="`model` must be one with the features"):
+        started(EarlyClassifier().fit(x[:, :1], y))

@@ -1,4 +1,4 @@
-"""Limits: what is above one is refused in a sentence, and costs the others nothing."""
+"""ServiceLimits: what is above one is refused in a sentence, and costs the others nothing."""
 
 import asyncio
 import threading
@@ -9,12 +9,12 @@ from websockets.sync.client import connect
 
 from serving import line, post, serving
 from sooner.serve.answers import Refusal
-from sooner.serve.gather import Gatherer, Stages
-from sooner.serve.limits import Limits
+from sooner.serve.gather import Gatherer, GatherStages
+from sooner.serve.limits import ServiceLimits
 
 
 def test_a_large_body_a_long_line_and_many_lines_are_refused(clf):
-    with serving(clf, limits=Limits(body=20_000, line=200)) as running:
+    with serving(clf, limits=ServiceLimits(body=20_000, line=200)) as running:
         large = post(running.client, b" " * 20_001)
         assert (large.status_code, large.json()["detail"]) == (
             413,
@@ -40,7 +40,7 @@ def test_a_body_of_very_many_lines_is_refused(service):
 
 
 def test_open_series_are_limited_and_the_others_go_on(clf):
-    with serving(clf, limits=Limits(open_series=3)) as running:
+    with serving(clf, limits=ServiceLimits(open_series=3)) as running:
         body = "\n".join(line(name, [1, 2]) for name in "abcde")
         answer = post(running.client, body)
         assert answer["accepted"] == 3
@@ -55,7 +55,7 @@ def test_open_series_are_limited_and_the_others_go_on(clf):
 
 
 def test_new_series_are_limited_by_rate(clf):
-    with serving(clf, limits=Limits(new_series=0.5)) as running:
+    with serving(clf, limits=ServiceLimits(new_series=0.5)) as running:
         answer = post(running.client, "\n".join(line(f"s{index}", [1, 2]) for index in range(10)))
         assert answer["accepted"] == 5
         assert "New series come faster than 0.5 a second" in answer["rejected"][0]["reason"]
@@ -64,7 +64,7 @@ def test_new_series_are_limited_by_rate(clf):
 
 
 def test_a_full_queue_refuses_with_a_time_to_retry(clf):
-    with serving(clf, limits=Limits(waiting=100)) as running:
+    with serving(clf, limits=ServiceLimits(waiting=100)) as running:
         gate, entered = threading.Event(), threading.Event()
         take = running.service.live.take
 
@@ -105,7 +105,7 @@ def test_a_gathering_that_fails_costs_no_later_one(stage):
 
         stages = [same, same, same]
         stages[stage] = poisoned
-        gatherer = Gatherer(Stages(*stages), idle, lambda: 1.0, window=0.001, waiting=1000)
+        gatherer = Gatherer(GatherStages(*stages), idle, lambda: 1.0, window=0.001, waiting=1000)
         running = asyncio.create_task(gatherer.run())
         with pytest.raises(Refusal) as caught:
             await gatherer.submit(b"poison")
@@ -121,7 +121,7 @@ def test_a_gathering_that_fails_costs_no_later_one(stage):
 
 
 def test_event_streams_and_websockets_are_limited(clf):
-    with serving(clf, limits=Limits(connections=2)) as running:
+    with serving(clf, limits=ServiceLimits(connections=2)) as running:
         accept = {"accept": "text/event-stream"}
         with (
             running.client.stream("GET", "/v1/decisions", headers=accept) as first,

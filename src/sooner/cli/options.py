@@ -16,9 +16,12 @@ from sooner.estimator import EarlyClassifier
 from sooner.estimator.columns import columns_for, refuse_other_channels
 from sooner.series import Series
 from sooner.series.columns import Columns
+from sooner.stream import LiveSettings, Rearm
+from sooner.stream.settings import seconds_of
 from sooner.train.settings import Settings, changed
 
 _COLUMNS, _CLUSTER = "Columns of a table", "On a cluster"
+_ENDS, _FIELDS = "End of a series", "Fields of a line"
 
 Source: TypeAlias = Annotated[
     str,
@@ -126,8 +129,102 @@ class ClusterOptions:
         return changed(settings, {"training.engine": engine, "training.workers": workers})
 
 
+@dataclass(frozen=True)
+class EndOptions:
+    """When live series end."""
+
+    deadline: Annotated[
+        int | None, Option(min=1, help="Force a decision at this observation.", rich_help_panel=_ENDS)
+    ] = None
+    deadline_seconds: Annotated[
+        float | None,
+        Option(help="Force a decision so many seconds after the first observation.", rich_help_panel=_ENDS),
+    ] = None
+    idle: Annotated[
+        str | None,
+        Option(help="End a series after this silence, for example 30s or 5m. Default: never.", rich_help_panel=_ENDS),
+    ] = None
+    rearm: Annotated[
+        str,
+        Option(
+            help="Whether an ID may begin another series after its decision: never, next (with the next observation), or "
+            "gap:10s (after a silence of ten seconds).",
+            rich_help_panel=_ENDS,
+        ),
+    ] = "never"
+    late: Annotated[
+        Literal["ignore", "refuse"],
+        Option(help="Treatment of observations after a decision.", rich_help_panel=_ENDS),
+    ] = "ignore"
+    at_end: Annotated[
+        Literal["force", "abstain", "set"],
+        Option(
+            help="If the rule has not fired: name the leading class, abstain, or list the labels left.",
+            rich_help_panel=_ENDS,
+        ),
+    ] = "force"
+    coverage: Annotated[
+        float | None,
+        Option(
+            help="Probability that the labels left contain the true one, with --at-end set. Default: 0.9.",
+            rich_help_panel=_ENDS,
+        ),
+    ] = None
+
+    @property
+    def has_deadline(self) -> bool:
+        """Whether a series may end before its rule fires, so that a promise does not hold."""
+        return self.deadline is not None or self.deadline_seconds is not None
+
+    def settings(self) -> LiveSettings:
+        """The settings of these options."""
+        if self.coverage is not None and self.at_end != "set":
+            remedy = "Without it, no label sets are written."
+            got = f"{self.coverage:g} with {self.at_end}"
+            raise InvalidArgument("coverage", "given with --at-end set only", got, remedy)
+        return LiveSettings(
+            idle=None if self.idle is None else seconds_of(self.idle, name="idle"),
+            rearm=Rearm.parse(self.rearm),
+            deadline=self.deadline,
+            deadline_seconds=self.deadline_seconds,
+            at_end=self.at_end,
+            coverage=self.coverage,
+            late=self.late,
+        )
+
+
+@dataclass(frozen=True)
+class FieldOptions:
+    """The fields of a line of live observations."""
+
+    series: Annotated[
+        str | None, Option(help="Field with the series ID. Default: as in training.", rich_help_panel=_FIELDS)
+    ] = None
+    time: Annotated[
+        str | None,
+        Option(
+            help="Field with the time, for gaps and for `at` in the output. Default: as in training.",
+            rich_help_panel=_FIELDS,
+        ),
+    ] = None
+    end: Annotated[str, Option(help="Field that is true in the last line of a series.", rich_help_panel=_FIELDS)] = (
+        "end"
+    )
+    channels: Annotated[
+        str | None,
+        Option(help="Fields of an observation, separated by commas. Default: as in training.", rich_help_panel=_FIELDS),
+    ] = None
+
+    def columns(self) -> Columns | None:
+        """The given fields as columns, or None if no option was given."""
+        return TableOptions(series=self.series, time=self.time, channels=self.channels).columns()
+
+
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with one option for each field of its parameters that are dataclasses."""
+    """The command with one option for each field of its parameters that are dataclasses.
+
+    What it makes can also be called from Python, with the options that differ from their defaults.
+    """
     groups: dict[str, Any] = {}
     options = []
     for parameter in inspect.signature(command).parameters.values():
@@ -138,7 +235,9 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
             options.append((parameter.name, parameter.default, parameter.annotation))
 
     @functools.wraps(command)
-    def run(**values: Any) -> None:
+    def run(*arguments: Any, **given: Any) -> None:
+        defaults = {name: default for name, default, _ in options if default is not inspect.Parameter.empty}
+        values = {**defaults, **dict(zip([name for name, *_ in options], arguments, strict=False)), **given}
         for name, group in groups.items():
             values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
         command(**values)

@@ -1,91 +1,147 @@
 """`sooner stream`."""
 
-import io
+import signal
 import sys
-from collections.abc import Iterator
-from typing import Annotated, Literal
+import time as clock
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, Literal
 
 from typer import Option
 
-from sooner.cli.options import Deadline, ModelFile, TableOptions, Threshold
+from sooner.cli.options import EndOptions, FieldOptions, ModelFile, Threshold, grouped
 from sooner.cli.screen import NO_DEADLINE, as_json
-from sooner.errors import InvalidArgument
+from sooner.cli.standard_input import StandardInput
 from sooner.estimator import load
-from sooner.estimator.columns import columns_for
-from sooner.series.columns import GAP
-from sooner.stream import decisions_of
+from sooner.estimator.columns import fields_for
+from sooner.stream import LiveSeries
+from sooner.stream.decisions import Follower
+from sooner.stream.journal import Journal
+from sooner.stream.lines import reader_of
 
 
+@grouped
 def stream(
     model: ModelFile,
     layout: Annotated[
         Literal["jsonl", "csv"], Option("--format", help="Input format: JSON lines, or CSV with a header.")
     ] = "jsonl",
     threshold: Threshold = None,
-    deadline: Deadline = None,
-    at_end: Annotated[
-        Literal["force", "abstain", "set"],
-        Option(help="If the rule has not fired: name the leading class, abstain, or list the labels left."),
-    ] = "force",
-    coverage: Annotated[
-        float | None,
-        Option(help="Probability that the labels left contain the true one, with --at-end set. Default: 0.9."),
+    journal: Annotated[
+        Path | None,
+        Option(
+            help="Folder of a journal: open series and decisions survive a crash, SIGTERM and Ctrl-C. Default: none."
+        ),
     ] = None,
-    series: Annotated[str | None, Option(help="Field with the series ID. Default: as in training.")] = None,
-    time: Annotated[
-        str | None, Option(help="Field with the time, used for gaps only. Default: as in training.")
-    ] = None,
-    end: Annotated[str, Option(help="Field that is true in the last line of a series.")] = "end",
-    channels: Annotated[
-        str | None,
-        Option(help="Fields of an observation, separated by commas. Default: as in training."),
-    ] = None,
-    late: Annotated[Literal["ignore", "refuse"], Option(help="Treatment of observations after a decision.")] = "ignore",
+    bad_lines: Annotated[
+        Literal["skip", "stop"],
+        Option(help="Stop at a line that cannot be used, or skip it; skipped lines are counted on standard error."),
+    ] = "stop",
+    *,
+    ends: EndOptions,
+    names: FieldOptions,
 ) -> None:
     """Decide live series: read one observation per line, and print each decision as soon as it is made.
 
     An input line is `{"series": "pump-7", "x": [0.1, 2.3]}`, or has one field per channel; CSV input has a header. An output line
-    is `{"series": "pump-7", "label": "leak", "time": 12, "crossed": true}`. When the input ends, the open series get forced
-    decisions, with `"crossed": false`; with `--at-end set` their label is the list of the labels left. A model that was trained
-    with `--gaps channel` computes the time since the previous observation from the time field; if there is none, it reads it from
-    the field `gap`.
+    is `{"series": "pump-7", "label": "leak", "time": 12, "crossed": true, "margin": 3.2, "posterior": 0.96, "at": null, "run": 1,
+    "ended": "rule", "event": 1}`: after 12 observations the rule fired. `at` is the time of the last one, if lines have times;
+    `event` numbers the decisions. If the ID has another name than `series`, it is in the line under both.
 
-    Example: `tail -f sensors.jsonl | sooner stream pumps.sooner`
+    A series ends with its decision, with a line in which `end` is true, by a deadline, by silence (`--idle`), or with the input.
+    Open series then get forced decisions, with `"crossed": false`; with `--at-end set` the label is the list of the labels left.
+    A model that was trained with `--gaps channel` computes the time since the previous observation from the time field; if there
+    is none, it reads it from the field `gap`.
+
+    With `--journal`, observations are on disk before their decisions are printed. After a crash, SIGTERM or Ctrl-C, start the
+    same command again: open series continue, and decisions that may not have been read are printed again, with the same `event`.
+
+    Example: `tail -f sensors.jsonl | sooner stream pumps.sooner --idle 1m`
     """
+    settings = ends.settings()
     clf = load(model)
     if threshold is not None:
         clf.threshold = threshold
-    if coverage is not None and at_end != "set":
-        remedy = "Without it, no label sets are written."
-        raise InvalidArgument("coverage", "given with --at-end set only", f"{coverage:g} with {at_end}", remedy)
     if (promise := clf.promise_) is not None:
-        sys.stderr.write(f"{promise if deadline is None else NO_DEADLINE}\n")
-    fleet = clf.stream(keyed=True, deadline=deadline, at_end=at_end, coverage=coverage)
-    known, gaps = columns_for(clf, TableOptions(series=series, time=time, channels=channels).columns())
-    names = [name for name in known.channels or () if name != GAP] or None
-    for record in decisions_of(
-        _lines(),
-        fleet,
-        layout=layout,
-        # If the channels are known, series and time may have any of the default names of a table.
-        series=known.series or (None if names else "series"),
-        time=known.time or (None if names else "time"),
-        end=end,
-        channels=names,
-        gaps=gaps,
-        late=late,
-    ):
+        _tell(NO_DEADLINE if ends.has_deadline else str(promise))
+    fields = fields_for(clf, names.columns(), end=names.end)
+    written = None if journal is None else Journal(journal)
+    try:
+        live = LiveSeries(clf, settings, journal=written, now=clock.time())
+        if written is not None and threshold is not None and live.rule != clf.rule_:
+            live.set_rule(clf.rule_, clock.time())
+        source = StandardInput()
+        follower = Follower(live, reader_of(fields, layout, encoding=source.encoding), bad_lines)
+        if written is None:
+            _follow(follower, source)
+        else:
+            _go_on(live, written)
+            with _stopped_by_signals(source):
+                _follow(follower, source)
+            _close(live, written, stopped=source.stopped)
+    finally:
+        if written is not None:
+            written.close()
+    if follower.skipped:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in follower.skipped.most_common())
+        _tell(f"{follower.skipped.total():,} lines were skipped ({kinds}). The first: {follower.first}")
+
+
+def _follow(follower: Follower, source: StandardInput) -> None:
+    """Print decisions until the input ends."""
+    live = follower.live
+    _print(live, follower.records(live.events(live.delivered, 1 << 60)))
+    while (lines := source.lines(live.next_tick())) is not None:
+        now = clock.time()
+        _print(live, follower.take(lines, now) if lines else follower.records(live.tick(now)))
+    if not source.stopped:
+        _print(live, follower.finish(clock.time()))
+
+
+def _print(live: LiveSeries, records: Iterable[dict[str, Any]]) -> None:
+    """Print decisions as soon as what they rest on is on disk."""
+    for record in records:
+        live.sync()
         sys.stdout.write(as_json(record) + "\n")
         sys.stdout.flush()
+    live.sync()
+    live.deliver(live.last_id)
 
 
-def _lines() -> Iterator[str]:
-    """The lines of standard input; a line with invalid bytes is refused, with its number."""
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="surrogateescape")
-    # `readline`, because iterating over stdin reads ahead.
-    for number, line in enumerate(iter(sys.stdin.readline, ""), start=1):
-        if any("\ud800" <= character <= "\udfff" for character in line):
-            remedy = "Use this encoding in the sender."
-            raise InvalidArgument(f"line {number}", f"text in {sys.stdin.encoding}", "other bytes", remedy)
-        yield line
+def _go_on(live: LiveSeries, journal: Journal) -> None:
+    """Say what a journal held."""
+    for finding in journal.findings:
+        _tell(finding)
+    again = live.last_id - live.delivered
+    if len(live) or again:
+        _tell(f"{journal.folder} continues: {len(live):,} series are open, and {again:,} decisions are printed again.")
+
+
+def _close(live: LiveSeries, journal: Journal, *, stopped: bool) -> None:
+    """Write a snapshot, and say what it keeps."""
+    live.snapshot()
+    if stopped:
+        _tell(f"Stopped. {len(live):,} open series are kept in {journal.folder}.")
+
+
+@contextmanager
+def _stopped_by_signals(source: StandardInput) -> Iterator[None]:
+    """Let SIGTERM and Ctrl-C end the input."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        source.stop()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()

@@ -1,6 +1,6 @@
 """The HTTP interface: every path of the service, with its OpenAPI document."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Annotated, Any, Literal
@@ -20,7 +20,7 @@ from sooner.serve.decisions import Format, event_stream, shaped
 from sooner.serve.limits import read_body
 from sooner.serve.page import page
 from sooner.serve.reference import HEADERS, reference_page
-from sooner.serve.service import Service
+from sooner.serve.service import Service, Source
 from sooner.serve.shapes import (
     DecisionPage,
     LabelsTaken,
@@ -219,12 +219,12 @@ class _Writes:
         return answer(await self._service.swap(content))
 
 
-def application(service: Service, access: Access) -> Any:
-    """The ASGI application of a service."""
+def application(service: Service, access: Access, sources: Sequence[Source] = ()) -> Any:
+    """The ASGI application of a service, which also reads from these sources."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with service.running():
+        async with service.running(sources):
             yield
 
     about = "Early decisions about live series: observations in, decisions out."

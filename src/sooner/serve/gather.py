@@ -20,7 +20,7 @@ _PLENTY, _LARGEST = 2**15, 2**20
 _LOG = logging.getLogger("sooner.serve")
 
 
-class Stages(NamedTuple, Generic[R, T]):
+class GatherStages(NamedTuple, Generic[R, T]):
     """What is done with the bodies of gathered requests.
 
     Attributes:
@@ -52,7 +52,7 @@ class Gatherer(Generic[R, T]):
 
     def __init__(
         self,
-        stages: Stages[R, T],
+        stages: GatherStages[R, T],
         idle: Callable[[], Awaitable[None]],
         pause: Callable[[], float],
         *,

@@ -1,4 +1,4 @@
-"""Limits: how much of everything one service takes before it refuses in a sentence."""
+"""ServiceLimits: how much of everything one service takes before it refuses in a sentence."""
 
 import asyncio
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ MIB = 2**20
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits of a service.
+class ServiceLimits:
+    """ServiceLimits of a service.
 
     Attributes:
         body: bytes of a request or a WebSocket frame.

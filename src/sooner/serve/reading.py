@@ -13,9 +13,9 @@ from sooner.estimator.columns import columns_for
 from sooner.series.columns import GAP, Columns
 from sooner.serve.answers import Refusal
 from sooner.serve.gather import Answer
-from sooner.serve.limits import Limits, TokenBucket
+from sooner.serve.limits import ServiceLimits, TokenBucket
 from sooner.stream.arrivals import Arrival, Rejection
-from sooner.stream.batch import Batch
+from sooner.stream.batch import ArrivalBatch
 from sooner.stream.events import Outcome
 from sooner.stream.fleet import Key
 from sooner.stream.lines import WHOLE, Fields, JsonLines
@@ -39,7 +39,7 @@ class Reading:
         rejected: lines that a limit refused.
     """
 
-    arrivals: Batch | Sequence[Arrival | Rejection]
+    arrivals: ArrivalBatch | Sequence[Arrival | Rejection]
     starts: Sequence[int]
     counts: Sequence[int]
     rejected: Sequence[Rejection]
@@ -73,7 +73,9 @@ class Bodies:
         now: the time in seconds.
     """
 
-    def __init__(self, clf: EarlyClassifier, columns: Columns | None, end: str, limits: Limits, now: float) -> None:
+    def __init__(
+        self, clf: EarlyClassifier, columns: Columns | None, end: str, limits: ServiceLimits, now: float
+    ) -> None:
         known, gaps = columns_for(clf, columns)
         channels = tuple(name for name in known.channels or () if name != GAP)
         self.fields = Fields(known.series or "series", known.time or "time", end, channels or _channels_of(clf), gaps)
@@ -100,7 +102,7 @@ class Bodies:
     def admitted(self, reading: Reading, live: LiveSeries, now: float) -> Reading:
         """Without the lines that would open too many series; called where the series are changed."""
         arrivals = reading.arrivals
-        keys = arrivals.keys if isinstance(arrivals, Batch) else _keys(arrivals)
+        keys = arrivals.keys if isinstance(arrivals, ArrivalBatch) else _keys(arrivals)
         room = self._limits.open_series - len(live)
         if min(room, self._bucket.left(now)) >= len(keys):  # as nearly always: no need to look which of them are new
             return reading
@@ -163,10 +165,10 @@ def _refusal_of_all(rejected: Sequence[Rejection], others: int) -> Refusal | Non
 
 
 def _without(
-    arrivals: Batch | Sequence[Arrival | Rejection], reasons: dict[Key | None, str]
-) -> tuple[Batch | list[Arrival | Rejection], list[Rejection]]:
+    arrivals: ArrivalBatch | Sequence[Arrival | Rejection], reasons: dict[Key | None, str]
+) -> tuple[ArrivalBatch | list[Arrival | Rejection], list[Rejection]]:
     """The arrivals without those of some series, and the rejections of these."""
-    if not isinstance(arrivals, Batch):
+    if not isinstance(arrivals, ArrivalBatch):
         lost = [a for a in arrivals if isinstance(a, Arrival) and a.key in reasons]
         kept = [a for a in arrivals if not (isinstance(a, Arrival) and a.key in reasons)]
         return kept, [Rejection(a.number, reasons[a.key], "limit") for a in lost]

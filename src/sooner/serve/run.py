@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import uvicorn
 from sooner.errors import InvalidArgument
 from sooner.serve.access import Access
 from sooner.serve.app import application
-from sooner.serve.service import Service
+from sooner.serve.service import Service, Source
 
 Tell = Callable[[str], None]
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -67,7 +67,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: Any = None) -> None:
         """Let event streams and WebSockets end, then wait for the requests that are being answered."""
         self._tell("Stopping: no new observations are taken.")
-        self._service.stop()
+        await self._service.drain()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager
@@ -101,7 +101,9 @@ def listening(address: Address) -> socket.socket:
         raise InvalidArgument("port", "a free port of an address of this machine", text, remedy) from None
 
 
-def run(make: Callable[[], Service], address: Address, access: Access, tell: Tell) -> None:
+def run(
+    make: Callable[[], Service], address: Address, access: Access, tell: Tell, sources: Sequence[Source] = ()
+) -> None:
     """Serve until SIGTERM or Ctrl-C; then drain, take a snapshot and say so.
 
     Args:
@@ -109,6 +111,7 @@ def run(make: Callable[[], Service], address: Address, access: Access, tell: Tel
         address: where it listens.
         access: who may use it.
         tell: prints a message.
+        sources: what else observations come from.
     """
     sys.setswitchinterval(_SWITCH)  # the event loop must not wait 5 ms for another thread
     gc.collect()
@@ -118,17 +121,17 @@ def run(make: Callable[[], Service], address: Address, access: Access, tell: Tel
 
     async def serve() -> None:
         service = make()
-        await server_of(service, address, access, tell).serve([listener])
+        await server_of(service, address, access, tell, sources).serve([listener])
         tell(service.farewell())
 
     with listener, asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(serve())
 
 
-def server_of(service: Service, address: Address, access: Access, tell: Tell) -> Server:
+def server_of(service: Service, address: Address, access: Access, tell: Tell, sources: Sequence[Source] = ()) -> Server:
     """The server of a service; `server.serve([listening(address)])` runs it until `server.should_exit`."""
     config = uvicorn.Config(
-        application(service, access),
+        application(service, access, sources),
         ssl_certfile=address.certificate,
         ssl_keyfile=address.key,
         log_level="warning",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _WATCHED, _POINTS, _SECONDS = 64, 500, 60.0
 
 
-class Trajectories:
+class Courses:
     """The scores over time of series that were asked for within the last minute; at most 64 series."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class SeriesView:
     """What clients see of the series of a service, and how they end single ones."""
 
     def __init__(self, service: "Service") -> None:
-        self._service, self._trajectories = service, Trajectories()
+        self._service, self._courses = service, Courses()
 
     async def page(self, *, offset: int, limit: int, search: str, sort: Sort) -> dict[str, Any]:
         """A page of the open series."""
@@ -110,21 +110,21 @@ class SeriesView:
 
     def sample(self) -> None:
         """Add the newest scores of the watched series; called in the worker after each gathering."""
-        for series in self._trajectories.watched(time.time()):
+        for series in self._courses.watched(time.time()):
             if (shown := self._service.live.show(series)) is not None:
-                self._trajectories.see(shown)
+                self._courses.see(shown)
 
     def _one(self, name: str, now: float) -> dict[str, Any]:
         classes = list(self._service.live.classes)
         if (shown := self._shown(name)) is not None:
-            trajectory = self._trajectories.ask(shown, now)
+            trajectory = self._courses.ask(shown, now)
             about = {"state": "open", "scores": shown.scores.tolist(), "decision": None}
             return {**_row(shown), **about, "classes": classes, "trajectory": trajectory}
         if (event := self._decided(name)) is not None:
             known = {name: getattr(event, name) for name in ("series", "run", "time", "margin")}
             about = {"state": "decided", "scores": None, "decision": event.record(), "leader": event.label}
             about |= {"opened": None, "seen": event.arrived}
-            return {**known, **about, "classes": classes, "trajectory": self._trajectories.last(event)}
+            return {**known, **about, "classes": classes, "trajectory": self._courses.last(event)}
         raise _unknown(name)
 
     def _open(self, name: str) -> OpenSeries:

@@ -3,29 +3,31 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from sooner.errors import JournalFailed
+from sooner.errors import InvalidArgument, JournalFailed
 from sooner.estimator import EarlyClassifier
+from sooner.estimator.promises import fingerprint
 from sooner.serve.answers import Refusal, sentence
 from sooner.serve.decisions import KEPT, Published
 from sooner.serve.dial import Dial, threshold_of
-from sooner.serve.gather import Answer, Gatherer, Stages
+from sooner.serve.gather import Answer, Gatherer, GatherStages
 from sooner.serve.labels import labels_of
-from sooner.serve.limits import Limits
+from sooner.serve.limits import ServiceLimits
 from sooner.serve.metrics import Metrics
-from sooner.serve.model import classifier_of, refuse_other
+from sooner.serve.model import ModelFolder, classifier_of, description_of, refuse_other
 from sooner.serve.reading import Bodies, Reading, refuse_many_lines
 from sooner.serve.series import SeriesView
 from sooner.stream.events import Event, Outcome
 from sooner.stream.live import LiveSeries
 
 T = TypeVar("T")
+Source: TypeAlias = Callable[["Service"], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class ServiceSettings:
         deadlines: whether the series have deadlines, with which the promise of a threshold does not hold.
     """
 
-    limits: Limits = field(default_factory=Limits)
+    limits: ServiceLimits = field(default_factory=ServiceLimits)
     window: float = 0.003
     watched_error: float | None = None
     deadlines: bool = False
@@ -70,17 +72,16 @@ class Service:
         bodies: Bodies,
         settings: ServiceSettings,
     ) -> None:
-        self.clf, self.live, self.settings = clf, live, settings
+        self.live, self.settings = live, settings
         self.folder: Path | None = None if live.journal is None else live.journal.folder
         self.limits, self.metrics = settings.limits, Metrics()
-        self.dial = Dial(clf, promises=not settings.deadlines)
         self.published = Published(live.events(max(0, live.last_id - KEPT), KEPT), self._older)
-        log = None if self.folder is None else self.folder / "labels.jsonl"
-        self.labels = labels_of(clf, settings.watched_error, self.published.find, log)
+        self._use(clf)
         self.series = SeriesView(self)
-        self.ended = asyncio.Event()
+        self.stopping, self.ended = asyncio.Event(), asyncio.Event()
+        self._gathering: asyncio.Task[None] | None = None
         self.gatherer = Gatherer(
-            Stages(self._read, self._take, self._write),
+            GatherStages(self._read, self._take, self._write),
             self._tick,
             self._pause,
             window=settings.window,
@@ -155,29 +156,65 @@ class Service:
         threshold = threshold_of(self.live.rule)
         return {"open": len(self.live), **self.metrics.stats(), "threshold": threshold, "journal": journal}
 
+    @property
+    def delivered(self) -> int:
+        """The ID of the last decision that a source with confirmation has delivered."""
+        return self.live.delivered
+
+    @property
+    def series_field(self) -> str:
+        """The field with the series ID."""
+        return self._bodies.fields.series or "series"
+
+    async def deliver(self, number: int) -> None:
+        """Note that decisions up to this ID have been delivered."""
+        with suppress(OSError):  # they are delivered again
+            await self.call(lambda _: self.live.deliver(number))
+
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Process what arrives; at the end drain, snapshot and close."""
-        gathering = asyncio.create_task(self.gatherer.run())
+    async def running(self, sources: Sequence[Source] = ()) -> AsyncIterator[None]:
+        """Process what arrives, also from these sources; at the end drain, take a snapshot and close."""
+        self._gathering = asyncio.create_task(self.gatherer.run())
+        reading = [asyncio.create_task(source(self)) for source in sources]
         try:
             yield
         finally:
-            self.stop()
-            await gathering
+            await self.drain()
+            await asyncio.gather(*reading)
             await self.call(lambda _: self.live.close())
             for executor in (self._reader, self._worker, self._writer):
                 executor.shutdown()
 
-    def stop(self) -> None:
-        """Accept nothing more, and end the event streams and WebSockets."""
+    async def drain(self) -> None:
+        """Accept nothing more, process what waits, then end the event streams and WebSockets."""
+        self.stopping.set()
         self.gatherer.close()
+        if self._gathering is not None:
+            await self._gathering
         self.published.stop()
         self.ended.set()
 
     async def swap(self, content: bytes) -> dict[str, Any]:
         """For `PUT /v1/model`."""
-        refuse_other(self.clf, classifier_of(content))
-        raise Refusal(409, "The model of a running service cannot be changed yet. Start another service for it.")
+
+        def swapped(now: float) -> tuple[dict[str, Any], Sequence[Event]]:
+            clf = classifier_of(content)
+            try:
+                refuse_other(self.clf, clf)
+            except InvalidArgument as error:
+                raise Refusal(409, sentence(error)) from None
+            name = fingerprint(clf) if self.folder is None else ModelFolder(self.folder).keep(clf)
+            self.live.swap(clf, name, now)
+            self._use(clf)
+            return description_of(clf), ()
+
+        return await self.change(swapped)
+
+    def _use(self, clf: EarlyClassifier) -> None:
+        """Use the dial and the promise of a model."""
+        self.clf, self.dial = clf, Dial(clf, promises=not self.settings.deadlines)
+        log = None if self.folder is None else self.folder / "labels.jsonl"
+        self.labels = labels_of(clf, self.settings.watched_error, self.published.find, log)
 
     def farewell(self) -> str:
         """What to say at the end."""

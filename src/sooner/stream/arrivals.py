@@ -46,8 +46,17 @@ class Rejection(NamedTuple):
 class RefusedLine(InvalidArgument):
     """A line that cannot be used."""
 
-    def __init__(self, number: int, expected: str, line: str | bytes | None, remedy: str, kind: str = "field") -> None:
-        super().__init__(f"line {number}", expected, _shown(line), remedy)
+    def __init__(
+        self,
+        number: int,
+        expected: str,
+        line: str | bytes | None,
+        remedy: str,
+        kind: str = "field",
+        *,
+        got: str = "something else",
+    ) -> None:
+        super().__init__(f"line {number}", expected, got if line is None else _shown(line), remedy)
         self.number, self.kind = number, kind
 
     @classmethod
@@ -64,8 +73,6 @@ class RefusedLine(InvalidArgument):
         return Rejection(self.number, str(self), self.kind)
 
 
-def _shown(line: str | bytes | None) -> str:
-    if line is None:
-        return "something else"
+def _shown(line: str | bytes) -> str:
     text = (line.decode(errors="replace") if isinstance(line, bytes) else line).strip()
     return repr(text if len(text) <= 80 else text[:77] + "...")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -12,12 +12,15 @@ from sooner.stream.arrivals import UNNAMED, Arrival, RefusedLine, Rejection
 from sooner.stream.fleet import Key
 from sooner.types import FloatArray, IntArray
 
-Check = Callable[[FloatArray], None]
-"""Raises what is wrong with one observation, if anything is."""
+Shape: TypeAlias = tuple[int, ...]
+Check: TypeAlias = Callable[[Shape, Key], InvalidArgument | None]
+"""The error of an observation of this shape, if the model cannot read it."""
+_KEYS = (str, int, type(None))
+_READABLE = "an observation that can be processed"
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class ArrivalBatch:
     """Some arrivals, in their order; the lines that were refused already stand beside them.
 
     Args:
@@ -46,28 +49,75 @@ class Batch:
         return len(self.keys)
 
     @classmethod
-    def of(cls, arrivals: Sequence[Arrival | Rejection], check: Check) -> "Batch":
+    def of(cls, arrivals: Sequence[Arrival | Rejection], check: Check) -> "ArrivalBatch":
         """Some arrivals as columns; observations of another shape than the model reads are refused."""
         rejected = [arrival for arrival in arrivals if isinstance(arrival, Rejection)]
         kept = [arrival for arrival in arrivals if isinstance(arrival, Arrival)]
-        rows, values = _stacked([arrival.observation for arrival in kept], [arrival.time for arrival in kept])
-        if values is None:
-            kept, refused = _of_one_shape(kept, check)
-            rejected += refused
-            rows, values = _stacked([arrival.observation for arrival in kept], [arrival.time for arrival in kept])
-            assert values is not None
-        times = [arrival.time for arrival in kept]
-        ats = [arrival.at for arrival in kept]
+        shapes = [_shape(arrival) for arrival in kept]
+        wrong = _wrong(shapes, kept, check)
+        if wrong:
+            rejected += [_refused(a, check) for a, shape in zip(kept, shapes, strict=True) if shape in wrong]
+            kept = [arrival for arrival, shape in zip(kept, shapes, strict=True) if shape not in wrong]
+            shapes = [shape for shape in shapes if shape not in wrong]
+        there = np.array([shape is not None for shape in shapes], dtype=bool)
+        times, ats = [arrival.time for arrival in kept], [arrival.at for arrival in kept]
+        timed = any(time is not None for time in times)
         return cls(
-            [UNNAMED if arrival.key is None else arrival.key for arrival in kept],
-            values,
-            rows,
-            times if any(time is not None for time in times) else None,
+            [_key(arrival) for arrival in kept],
+            _stacked([a.observation for a in kept if a.observation is not None], shapes, timed=timed),
+            None if there.all() else np.where(there, np.cumsum(there) - 1, -1),
+            times if timed else None,
             ats if any(at is not None for at in ats) else None,
             [index for index, arrival in enumerate(kept) if arrival.ended],
             [arrival.number for arrival in kept],
             [arrival.text for arrival in kept],
             rejected,
+        )
+
+    def checked(self, check: Check) -> "ArrivalBatch":
+        """The same arrivals, if the model can read their observations; else without these."""
+        shape = self.values.shape[1:]
+        if not len(self.values) or check(shape, self.keys[0]) is None:
+            return self
+        observed = [index for index in range(len(self)) if self.rows is None or self.rows[index] >= 0]
+        left = sorted(set(range(len(self))) - set(observed))
+        refused = [self.refusal(i, _READABLE, str(check(shape, self.keys[i])), "channels") for i in observed]
+        return ArrivalBatch(
+            [self.keys[index] for index in left],
+            np.empty((0, 0)),
+            np.full(len(left), -1),
+            None,
+            self.ats and [self.ats[index] for index in left],
+            [place for place, index in enumerate(left) if index in self.ending],
+            [self.numbers[index] for index in left],
+            [self.texts[index] for index in left],
+            self.rejected + refused,
+        )
+
+    def singly(self) -> list[Arrival | Rejection]:
+        """The arrivals as records."""
+        arrivals: list[Arrival | Rejection] = [*self.rejected]
+        for index, key in enumerate(self.keys):
+            row, time = self.row(index), None if self.times is None else self.times[index]
+            x = None if row < 0 else self.values[row] if time is None else self.values[row, :-1]
+            text, at = self.texts[index], None if self.ats is None else self.ats[index]
+            line = text if isinstance(text, str) else text.decode(errors="replace")
+            arrivals.append(Arrival(self.numbers[index], line, key, x, time, index in self.ending, at))
+        return arrivals
+
+    def part(self, indices: IntArray) -> "ArrivalBatch":
+        """Some of the arrivals, without what was refused before."""
+        rows = indices if self.rows is None else self.rows[indices]
+        observed, chosen = rows >= 0, indices.tolist()
+        return ArrivalBatch(
+            [self.keys[index] for index in chosen],
+            self.values[rows[observed]],
+            None if observed.all() else np.where(observed, np.cumsum(observed) - 1, -1),
+            self.times and [self.times[index] for index in chosen],
+            self.ats and [self.ats[index] for index in chosen],
+            [place for place, index in enumerate(chosen) if index in self.ending],
+            [self.numbers[index] for index in chosen] if self.numbers else (),
+            [self.texts[index] for index in chosen] if self.texts else (),
         )
 
     def row(self, index: int) -> int:
@@ -105,57 +155,49 @@ class Batch:
         return waves
 
 
-def _stacked(observations: list[FloatArray | None], times: list[Any]) -> tuple[IntArray | None, FloatArray | None]:
-    """The row of each observation, and all of them; None where their shapes differ."""
-    rows = None
-    widths = [None if x is None else _width(x, time) for x, time in zip(observations, times, strict=True)]
-    if None in widths:
-        there = np.array([width is not None for width in widths], dtype=bool)
-        rows = np.where(there, np.cumsum(there) - 1, -1)
-    different = set(widths) - {None}
-    if len(different) > 1:
-        return rows, None
-    if not different:
-        return rows, np.empty((0, 0))
-    (shape,) = different
-    values = np.zeros((sum(width is not None for width in widths), *shape))  # type: ignore[misc]
-    given = [x for x in observations if x is not None]
-    timed = any(time is not None for time in times)
-    if timed:
-        for row, x in enumerate(given):
-            values[row, : x.size] = x
-    else:
-        values = np.stack([x.reshape(shape) for x in given]) if shape == (1,) else np.stack(given)
-    return rows, values
+def _key(arrival: Arrival) -> Key:
+    if type(arrival.key) not in _KEYS:
+        got, remedy = f"{arrival.key!r}, a {type(arrival.key).__name__}", "Convert it first."
+        raise InvalidArgument("key", "a string or a whole number", got, remedy)
+    return UNNAMED if arrival.key is None else arrival.key
 
 
-def _width(x: FloatArray, time: Any) -> tuple[int, ...]:
+def _shape(arrival: Arrival) -> Shape | None:
     """The shape that the model reads: with the gap where there is a time; a number is an observation of one channel."""
-    shape = x.shape or (1,)
-    return shape if time is None else (*shape[:-1], shape[-1] + 1)
+    if arrival.observation is None:
+        return None
+    shape = np.shape(arrival.observation) or (1,)
+    return shape if arrival.time is None else (*shape[:-1], shape[-1] + 1)
 
 
-def _of_one_shape(arrivals: list[Arrival], check: Check) -> tuple[list[Arrival], list[Rejection]]:
-    """The arrivals whose observations the model can read, and the refusals of the others."""
-    good: tuple[int, ...] | None = None
-    errors: dict[tuple[int, ...], str] = {}
-    kept, refused = [], []
-    for arrival in arrivals:
-        shape = None if arrival.observation is None else _width(arrival.observation, arrival.time)
-        if shape is None or shape == good:
-            kept.append(arrival)
-            continue
-        if shape not in errors:
-            try:
-                check(np.zeros(shape))
-                errors[shape] = f"Others have shape {good}, and this one {shape}."
-            except InvalidArgument as error:
-                errors[shape] = str(error)
-            else:
-                if good is None:
-                    good = shape
-                    kept.append(arrival)
-                    continue
-        expected = "an observation that can be processed"
-        refused.append(RefusedLine(arrival.number, expected, arrival.text, errors[shape], "channels").rejection)
-    return kept, refused
+def _wrong(shapes: Sequence[Shape | None], arrivals: Sequence[Arrival], check: Check) -> set[Shape | None]:
+    """The shapes that the model cannot read, and all but the first of those that it can."""
+    good: Shape | None = None
+    wrong: set[Shape | None] = set()
+    for shape in dict.fromkeys(shapes):
+        if shape is not None and (good is not None or check(shape, _key(arrivals[shapes.index(shape)])) is not None):
+            wrong.add(shape)
+        elif shape is not None:
+            good = shape
+    return wrong
+
+
+def _refused(arrival: Arrival, check: Check) -> Rejection:
+    """The rejection of an observation of a wrong shape."""
+    error = check(_shape(arrival) or (), _key(arrival))
+    reason = "The others have another shape." if error is None else str(error)
+    return RefusedLine(arrival.number, _READABLE, arrival.text, reason, "channels").rejection
+
+
+def _stacked(observations: list[FloatArray], shapes: Sequence[Shape | None], *, timed: bool) -> FloatArray:
+    """All observations; where they have times, with room for the gap as the last channel."""
+    values: FloatArray
+    if not observations:
+        return np.empty((0, 0))
+    if not timed:
+        values = np.stack(observations).astype(np.float64, copy=False)
+        return values if values.ndim > 1 else values[:, None]
+    values = np.zeros((len(observations), *next(shape for shape in shapes if shape is not None)))
+    for row, x in enumerate(observations):
+        values[row, : x.size] = x
+    return values

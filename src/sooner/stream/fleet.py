@@ -1,10 +1,9 @@
 """Many live series by key: the fold, and the row of each key."""
 
-from collections.abc import KeysView, Mapping, Sequence
-from copy import copy
-from itertools import repeat
+from collections.abc import Callable, KeysView, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -17,30 +16,10 @@ from sooner.stream.fold import AtEnd, Decision, Fold, FoldStep, Prepare
 from sooner.stream.rows import Rows
 from sooner.stream.snapshot import FleetState, Owner, pack, unpack
 from sooner.stream.times import Tick, Times
-from sooner.types import ArrayLike, FloatArray, IntArray, LiveState
+from sooner.types import ArrayLike, FloatArray, LiveState
 
 Key: TypeAlias = str | int
 K = TypeVar("K", bound=Key)
-
-
-class Advance(NamedTuple):
-    """What `Fleet.advance` did.
-
-    Attributes:
-        order: the indices of the observations that were processed; those that opened a series come last.
-        rows: the row of each of them now.
-        stopped: the indices of those that stop their series, with `decisions` and `scores`, (stopped, classes).
-        decisions: one for each.
-        scores: the scores that were decided on.
-        refused: what is wrong with the others, by index.
-    """
-
-    order: IntArray
-    rows: IntArray
-    stopped: list[int]
-    decisions: list[Decision]
-    scores: FloatArray
-    refused: dict[int, InvalidArgument]
 
 
 class Fleet:
@@ -185,9 +164,14 @@ class Fleet:
 
     def snapshot(self) -> bytes:
         """The state of all series, for `restore` in another process: safetensors, no pickle."""
-        return pack(
-            FleetState(self._row_of, self._rows.all(), self._decided, self._times.newest), self._fold, self._owner
-        )
+        return pack(self._state(), self._fold, self._owner)
+
+    def later_snapshot(self) -> Callable[[], bytes]:
+        """A function that gives the snapshot of this moment, which may be called later and in another thread."""
+        state = self._state()
+        rows = tuple(tensor.clone() for tensor in state.rows)
+        copy = FleetState(dict(state.row_of), rows, dict(state.decided), dict(state.times))
+        return partial(pack, copy, self._fold, self._owner)
 
     def restore(self, snapshot: bytes) -> None:
         """Continue from a snapshot, in a new fleet with the same arguments; `prepare` is not compared.
@@ -202,6 +186,9 @@ class Fleet:
         self._times = Times(newest)
         self._keys = sorted(self._row_of, key=self._row_of.__getitem__)
         self._rows.replace(rows)
+
+    def _state(self) -> FleetState:
+        return FleetState(self._row_of, self._rows.all(), self._decided, self._times.newest)
 
     def _name(self, key: Key) -> str:
         """The name of an observation in errors."""
@@ -235,121 +222,6 @@ class Fleet:
             self._close(list(decisions))
             self._decided.update(decisions)
         return decisions
-
-    def rows_of(self, keys: Sequence[Key]) -> IntArray:
-        """(keys,): the row of each open series, and -1 for others."""
-        return np.fromiter(map(self._row_of.get, keys, repeat(-1)), dtype=np.int64, count=len(keys))
-
-    def keys_of(self, rows: IntArray) -> list[Key]:
-        """The keys of the open series in these rows."""
-        return [self._keys[row] for row in rows]
-
-    @torch.inference_mode()
-    def advance(
-        self, keys: Sequence[Key], rows: IntArray, values: FloatArray, ticks: Mapping[Key, Tick] | None = None
-    ) -> "Advance":
-        """Process one observation of each of these series; those that are refused cost only themselves.
-
-        As `update`, for callers that have checked the keys (all different, none of them closed), and that then `settle` the
-        series that stop.
-
-        Args:
-            keys: strings or integers.
-            rows: what `rows_of` says of them.
-            values: (keys, channels), with the gap as the last channel for a model that reads gaps.
-            ticks: for such a model, the times from `tick_and_gap`.
-        """
-        self._fold.refuse_training()
-        refused: dict[int, InvalidArgument] = {}
-        # In the order of the rows, new series behind the others.
-        order = np.argsort(np.where(rows < 0, len(self), rows), kind="stable")
-        step, known = None, order[:0]
-        while step is None and len(order):
-            known = rows[order][rows[order] >= 0]
-            taken = None if len(known) == len(self) else torch.from_numpy(known)
-            step, bad = self._attempt(taken, keys, order, values)
-            refused.update((int(order[index]), error) for index, error in bad.items())
-            order = np.delete(order, list(bad)) if bad else order
-        if step is None:
-            return Advance(order, order, [], [], np.empty((0, self._fold.model.classes)), refused)
-        new = [keys[index] for index in order[len(known) :]]
-        after = np.concatenate([known, np.arange(len(self), len(self) + len(new))])
-        decided = self._fold.decided(step)
-        self._keep(taken, step, new)
-        if ticks is not None:
-            taken_keys = [keys[index] for index in order]
-            self._times.keep(taken_keys, {key: ticks[key] for key in taken_keys if key in ticks})
-        scores = step.scores[list(decided)].double().cpu().numpy()
-        return Advance(order, after, [int(order[row]) for row in decided], list(decided.values()), scores, refused)
-
-    def settle(self, keys: Sequence[Key], decisions: Sequence[Decision]) -> list[tuple[int, int]]:
-        """Close open series that were decided; returns which rows have moved, as pairs (new row, old row)."""
-        moves = self._close(list(keys))
-        self._decided.update(zip(keys, decisions, strict=True))
-        return moves
-
-    @torch.inference_mode()
-    def forced(self, keys: Sequence[Key]) -> tuple[list[Decision], FloatArray]:
-        """The decisions of some open series if they ended now, and (keys, classes), their newest scores."""
-        rows = torch.from_numpy(self.rows_of(keys))
-        state = tuple(tensor[rows] for tensor in self._rows.all()[-4:])
-        return self._fold.forced(state), state[-2].double().cpu().numpy()
-
-    def drop(self, key: Key) -> list[tuple[int, int]]:
-        """Drop an open series; returns which rows have moved."""
-        return self._close([key])
-
-    def _attempt(
-        self, rows: torch.Tensor | None, keys: Sequence[Key], order: IntArray, values: FloatArray
-    ) -> tuple[FoldStep | None, dict[int, InvalidArgument]]:
-        """The step of the fold for these keys, or what is wrong with single observations, by their place in the order."""
-        before = self._before(rows, len(order))
-        x = None
-        try:
-            x = self._fold.read(values[order], before[0].device)
-            step = self._fold.observe(before, x)
-        except (ValueError, RuntimeError):
-            bad = self._blamed([keys[index] for index in order], values[order], x)
-            if not bad:
-                raise
-            return None, bad
-        if self._fold.stray_row(step) is None:
-            return step, {}
-        stray = (~step.scores.isfinite()).any(dim=1).nonzero()[:, 0].tolist()
-        return None, {row: self._stray(keys[order[row]], step, row) for row in stray}
-
-    def _blamed(self, keys: list[Key], values: FloatArray, x: torch.Tensor | None) -> dict[int, InvalidArgument]:
-        """The errors of single observations, by row."""
-        suspects: Sequence[int] = range(len(keys))
-        if x is not None and tuple(x.shape) == (len(keys), *self._fold.model.features):
-            suspects = (~x.flatten(1).isfinite()).any(dim=1).nonzero()[:, 0].tolist()
-        elif x is not None:  # all have the same wrong shape
-            try:
-                self._fold.blame(values[0], name=self._name(keys[0]))
-            except InvalidArgument as error:
-                return {row: copy(error).about(self._name(key)) for row, key in enumerate(keys)}
-        bad = {}
-        for row in suspects:
-            try:
-                self._fold.blame(values[row], name=self._name(keys[row]))
-            except InvalidArgument as error:
-                bad[row] = error
-        return bad
-
-    def tick_and_gap(self, key: Key, time: object) -> tuple[Tick, float]:
-        """The time of the next observation of a series, and the gap to its previous one."""
-        tick = self._times.ticks({key: time}, [key], self._row_of)[key]
-        return tick, self._times.gap(key, tick)
-
-    def check(self, observation: ArrayLike) -> None:
-        """Raise what is wrong with an observation, if the model cannot read it."""
-        self._fold.blame(observation, name="observation")
-
-    def peek(self, keys: Sequence[Key]) -> tuple[FloatArray, IntArray]:
-        """Of some open series: (keys, classes), their newest scores, and (keys,), how many observations were read."""
-        rows = torch.from_numpy(self.rows_of(keys))
-        scores, ages = (tensor[rows].cpu().numpy() for tensor in self._rows.all()[-2:])
-        return scores.astype(np.float64), ages
 
     def check_rule(self, rule: Rule) -> None:
         """Refuse a rule that cannot take the place of the current one."""

@@ -15,7 +15,7 @@ import numpy as np
 from sooner.errors import refuse_unknown
 from sooner.series.columns import GAP, Gaps, spelled
 from sooner.stream.arrivals import UNNAMED, Arrival, RefusedLine, Rejection
-from sooner.stream.batch import Batch
+from sooner.stream.batch import ArrivalBatch
 from sooner.types import FloatArray
 
 _fast_loads: Callable[[str | bytes], Any] = json.loads
@@ -112,9 +112,12 @@ class LineReader(ABC):
         """How many lines were read."""
         return self._number
 
-    def read(self, lines: Sequence[str | bytes]) -> Batch | list[Arrival | Rejection]:
+    def read(self, lines: Sequence[str | bytes]) -> ArrivalBatch | list[Arrival | Rejection]:
         """The next lines, for `LiveSeries.take`; blank ones are skipped."""
         return self._one_by_one(lines)
+
+    def finish(self) -> None:  # noqa: B027
+        """Refuse lines that have ended too early."""
 
     @abstractmethod
     def _arrival(self, number: int, line: str) -> Arrival | None:
@@ -139,7 +142,7 @@ class LineReader(ABC):
                 text.encode()
             except UnicodeEncodeError:
                 expected, remedy = f"text in {self._encoding}", "Use this encoding in the sender."
-                raise RefusedLine(self._number, expected, None, remedy, "text") from None
+                raise RefusedLine(self._number, expected, None, remedy, "text", got="other bytes") from None
         return text
 
 
@@ -149,13 +152,13 @@ class JsonLines(LineReader):
     _named: bool = False
     _channels: tuple[str, ...] | None = None
 
-    def read(self, lines: Sequence[str | bytes]) -> Batch | list[Arrival | Rejection]:
+    def read(self, lines: Sequence[str | bytes]) -> ArrivalBatch | list[Arrival | Rejection]:
         """The next lines, for `LiveSeries.take`; blank ones are skipped."""
         end = len(lines)
         while end and not lines[end - 1].strip():  # as after the last newline
             end -= 1
         blank, lines = len(lines) - end, lines[:end]
-        read: Batch | list[Arrival | Rejection] | None = None
+        read: ArrivalBatch | list[Arrival | Rejection] | None = None
         if len(lines) > 1 and self._known is not None:
             read = self._at_once(lines)
         if read is None:
@@ -165,7 +168,7 @@ class JsonLines(LineReader):
         self._number += blank
         return read
 
-    def _at_once(self, lines: Sequence[str | bytes]) -> Batch | None:
+    def _at_once(self, lines: Sequence[str | bytes]) -> ArrivalBatch | None:
         """The lines as columns, if all of them are good and alike: a fifth of the time. None for others."""
         fields = self._known
         assert fields is not None
@@ -189,7 +192,7 @@ class JsonLines(LineReader):
             if ats is None or None in ats or "" in ats:
                 return None
             values = np.concatenate([values, np.zeros((len(values), 1))], axis=1)
-        return Batch(
+        return ArrivalBatch(
             keys,
             values,
             times=ats if fields.timed else None,
@@ -229,7 +232,9 @@ def _written(at: Any) -> str | float | None:
     """A time as it was written, for the record of a decision; what is no time is left out."""
     if isinstance(at, str):
         return at if len(at) <= _LONGEST_TIME else None
-    return at if type(at) in (int, float) and math.isfinite(at) else None
+    if type(at) is int:
+        return at if abs(at) < 2**63 else None
+    return at if type(at) is float and math.isfinite(at) else None
 
 
 def _columns_of(records: list[dict[str, Any]], channels: tuple[str, ...] | None, *, strict: bool) -> FloatArray | None:
@@ -275,7 +280,7 @@ class CsvLines(LineReader):
     _header: list[str] | None = None
     _wanted: tuple[str, ...] = ()
 
-    def read(self, lines: Sequence[str | bytes]) -> Batch | list[Arrival | Rejection]:
+    def read(self, lines: Sequence[str | bytes]) -> ArrivalBatch | list[Arrival | Rejection]:
         """The next lines, for `LiveSeries.take`; blank ones are skipped."""
         if self._header is None and lines:
             self._number += 1

@@ -3,44 +3,31 @@
 It has no clock of its own: `now` is passed in, in seconds.
 """
 
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import takewhile
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from sooner.errors import InvalidArgument, JournalFailed, refuse_unknown
+from sooner.errors import InvalidArgument, JournalFailed
 from sooner.inputs import as_finite
 from sooner.rules.base import Rule
-from sooner.rules.described import description, rule_described
+from sooner.rules.described import rule_described
 from sooner.stream.arrivals import UNNAMED, Arrival, Rejection
-from sooner.stream.batch import Batch
-from sooner.stream.events import Event, Outcome, RecentEvents
-from sooner.stream.evidence import margins, softmax
+from sooner.stream.batch import ArrivalBatch
+from sooner.stream.event_log import EventLog
+from sooner.stream.events import Event, Outcome
 from sooner.stream.fleet import Fleet, Key
-from sooner.stream.fold import AtEnd
+from sooner.stream.generations import Generations
 from sooner.stream.journal import Journal
 from sooner.stream.journal.entries import packed, packed_batch, packed_key, packed_rule, unpacked, unpacked_batch
 from sooner.stream.journal.state import SavedState, packed_state, unpacked_state
-from sooner.stream.runs import Runs, Verdict
+from sooner.stream.runs import Verdict
 from sooner.stream.settings import LiveSettings
-from sooner.stream.views import OpenPage, OpenSeries, Sort
+from sooner.stream.sources import Streamable, resume, runs_named, runs_of, saved_runs
+from sooner.stream.views import OpenPage, OpenSeries, Sort, page_of, shown
 
-RECENT = 10_000
-"""How many events are kept in memory."""
-SAVED_AT_ONCE = 256
-"""How many decisions are written to their files at once."""
 _CLOCK = "It is a time in seconds, for example time.time()."
-
-
-class Classifier(Protocol):
-    """A fitted classifier."""
-
-    def stream(self, *, keyed: Any, deadline: int | None, at_end: AtEnd, coverage: float | None) -> Any:
-        """A fleet."""
-        ...
 
 
 class LiveSeries:
@@ -60,6 +47,8 @@ class LiveSeries:
         source: a fitted classifier, or a fleet, whose open series continue and whose own deadline and end are used.
         settings: when series end.
         journal: it is restored first, with its rule; the model, `deadline`, `at_end` and `coverage` must be the same as before.
+        model: the name of the source, for the journal of live series whose model is changed.
+        models: finds a classifier by such a name; a journal goes on with the model that was its newest.
         now: the time at which it starts, in seconds.
 
     >>> import torch
@@ -82,33 +71,34 @@ class LiveSeries:
 
     def __init__(
         self,
-        source: Classifier | Fleet,
+        source: Streamable | Fleet,
         settings: LiveSettings | None = None,
         *,
         journal: Journal | None = None,
+        model: str = "",
+        models: Callable[[str], Streamable] | None = None,
         now: float = 0.0,
     ) -> None:
         settings = LiveSettings() if settings is None else settings
         self.journal = journal
         self._now = as_finite(now, name="now", low=-np.inf, remedy=_CLOCK)
-        self._fleet = source if isinstance(source, Fleet) else _fleet_of(source, settings)
-        self._runs = Runs(self._fleet, settings, getattr(source, "live_posterior", softmax), self._now)
-        self._recent = RecentEvents(RECENT)
-        # With a journal: decisions that are not in their files yet; what is on disk and delivered; whether there is a snapshot.
-        self._unsaved: deque[Event] = deque()
-        self._durable_id = self._delivered = 0
-        self._begun = False
+        self._models = models
+        self._runs = Generations(runs_of(source, settings, self._now), model)
+        self._log = EventLog(journal)
+        self._delivered = 0
+        self._begun = False  # whether the journal has a snapshot of this process
         if journal is not None:
             self._restore(journal, settings)
 
-    def take(self, arrivals: Batch | Sequence[Arrival | Rejection], now: float) -> Outcome:
+    def take(self, arrivals: ArrivalBatch | Sequence[Arrival | Rejection], now: float) -> Outcome:
         """Process some arrivals, any number for each series, in their order."""
-        batch = arrivals if isinstance(arrivals, Batch) else Batch.of(arrivals, self._fleet.check)
+        check = self._runs.newest.rows.shape_error
+        batch = arrivals.checked(check) if isinstance(arrivals, ArrivalBatch) else ArrivalBatch.of(arrivals, check)
         if not len(batch):
             return Outcome(0, sorted(batch.rejected), self.tick(now), self._position)
         self._clock(now)
         if self.journal is not None:
-            self._log(packed_batch(batch, self._now))
+            self._write(packed_batch(batch, self._now))
         outcome = self._take(batch)
         self._keep()
         return outcome
@@ -119,7 +109,7 @@ class LiveSeries:
         if not self._runs.due(self._now):
             return []
         if self.journal is not None:
-            self._log(packed("tick", self._now))
+            self._write(packed("tick", self._now))
         events = self._expire()
         self._keep()
         return events
@@ -131,13 +121,13 @@ class LiveSeries:
     def finish(self, series: Key | None, now: float) -> Event:
         """End an open series; its ID may then begin another one."""
         key = _key(series)
-        if key not in self._fleet:
+        if key not in self._runs:
             remedy = "It may have been decided already."
             raise InvalidArgument("series", "the ID of an open series", repr(series), remedy)
         self._clock(now)
         if self.journal is not None:
-            self._log(packed_key("finish", key, self._now))
-        (event,) = self._published(self._runs.end({key: "end"}))
+            self._write(packed_key("finish", key, self._now))
+        (event,) = self._publish(self._runs.end({key: "end"}))
         self._keep()
         return event
 
@@ -145,7 +135,7 @@ class LiveSeries:
         """End all open series, in the order in which they were opened."""
         self._clock(now)
         if self.journal is not None and len(self):
-            self._log(packed("finish_all", self._now))
+            self._write(packed("finish_all", self._now))
         events = self._finish_all()
         self._keep()
         return events
@@ -157,22 +147,34 @@ class LiveSeries:
             raise InvalidArgument("series", "the ID of a series", repr(series), "There is nothing to forget.")
         self._clock(now)
         if self.journal is not None:
-            self._log(packed_key("forget", key, self._now))
+            self._write(packed_key("forget", key, self._now))
         self._runs.forget(key)
 
     def set_rule(self, rule: Rule, now: float) -> None:
         """Change the rule of all series, from the next observation on."""
-        self._fleet.check_rule(rule)
+        self._newest.check_rule(rule)
         self._clock(now)
         if self.journal is not None:
-            self._log(packed_rule(rule, self._now))
-        self._fleet.rule = rule
+            self._write(packed_rule(rule, self._now))
+        self._runs.set_rule(rule)
+
+    def swap(self, source: Streamable, model: str, now: float) -> None:
+        """Change the model: new series take this one, with its rule, and open ones end with theirs.
+
+        The classes must be the same. After a restart, `models` finds the source by its name.
+        """
+        runs = runs_of(source, self.settings, self._now)
+        self._runs.check(runs)
+        self._clock(now)
+        if self.journal is not None:
+            self._write(packed("swap", self._now, {"model": model}))
+        self._runs.replace(runs, model)
 
     def deliver(self, number: int) -> None:
         """Note in the journal that the events up to this ID have been delivered, which `delivered` says after a restart."""
         if number > self._delivered:
             if self.journal is not None:
-                self._log(packed("deliver", self._now, {"number": number}))
+                self._write(packed("deliver", self._now, {"number": number}))
             self._delivered = number
 
     def sync(self) -> None:
@@ -180,20 +182,15 @@ class LiveSeries:
         if self.journal is not None:
             last = self.last_id  # read before, so that no later event is counted
             self.journal.sync()
-            self._durable_id = max(self._durable_id, last)
+            self._log.durable_id = max(self._log.durable_id, last)
 
     def snapshot(self) -> None:
         """Replace the entries of the journal by the state, which happens from time to time by itself."""
-        if self.journal is None:
-            return
-        self.sync()
-        self._save()
-        rule, runs, settings = description(self.rule), self._runs.to_json(), self._runs.settings
-        numbers = (self._now, self.last_id, self._delivered)
-        with self.journal.refusing():
-            self.journal.decisions.sync()
-        self.journal.replace(packed_state(SavedState(self._fleet.snapshot(), rule, runs, settings, *numbers)))
-        self._begun = True
+        if self.journal is not None:
+            self.journal.wait()
+            position, content = self._frozen(self.journal)
+            self.journal.install(content, position)
+            self._begun = True
 
     def close(self) -> None:
         """Write a snapshot, and let other processes use the journal. Open series stay open in it."""
@@ -212,57 +209,49 @@ class LiveSeries:
             search: text that their IDs contain, in upper or lower case.
             sort: "opened" for the oldest first, "age" for those with the most observations first, "margin" for the largest first.
         """
-        refuse_unknown("sort", sort, ("opened", "age", "margin"))
-        keys = self._runs.all()
-        if search:
-            keys = [key for key in keys if search.lower() in str(key).lower()]
-        found = len(keys)
-        if sort != "opened" and keys:
-            scores, ages = self._fleet.peek(keys)
-            by = ages.astype(np.float64) if sort == "age" else margins(scores)
-            keys = [keys[index] for index in np.argsort(-by, kind="stable")[offset : offset + limit]]
-        else:
-            keys = keys[offset : offset + limit]
-        return OpenPage(len(self), found, self._shown(keys))
+        return page_of(self._runs, offset, limit, search=search, sort=sort)
 
     def show(self, series: Key | None) -> OpenSeries | None:
         """One open series, or None if it is not open."""
         key = _key(series)
-        return self._shown([key])[0] if key in self._fleet else None
+        return shown(self._runs, [key])[0] if key in self._runs else None
 
     def unknown(self, keys: Sequence[Key]) -> list[Key]:
         """The IDs among these of which no series is open or closed, each once, in their order."""
-        decided, rows = self._fleet.decided, self._fleet.rows_of(keys)
-        return list(dict.fromkeys(keys[i] for i in np.flatnonzero(rows < 0).tolist() if keys[i] not in decided))
+        return self._runs.unknown(keys)
+
+    def accepts(self, arrivals: ArrivalBatch | Sequence[Arrival | Rejection]) -> bool:
+        """Whether `take` will surely refuse none of these arrivals, but for overflows in the model."""
+        check = self._runs.newest.rows.shape_error
+        batch = arrivals.checked(check) if isinstance(arrivals, ArrivalBatch) else ArrivalBatch.of(arrivals, check)
+        safe = not batch.rejected and batch.times is None and self.settings.late == "ignore"
+        return safe and self._runs.newest.rows.reads(batch.values)
 
     def closed(self, series: Key | None) -> bool:
         """Whether an ID is closed, so that its observations are late."""
-        return _key(series) in self._fleet.decided
+        return _key(series) in self._newest.decided
 
     def events(self, after: int = 0, limit: int = 1000) -> list[Event]:
         """The events with larger IDs than `after`, the oldest first; those before `first_id` are forgotten.
 
         With a journal, those up to `durable_id` are on disk.
         """
-        if self.journal is None or after + 1 >= self._recent.first_id:
-            return self._recent.after(after, limit)
-        found = list(self.journal.decisions.after(after, limit))
-        return found + self._recent.after(found[-1].id if found else after, limit - len(found))
+        return self._log.after(after, limit)
 
     @property
     def last_id(self) -> int:
         """The ID of the newest event; 0 if there is none."""
-        return self._recent.last_id
+        return self._log.last_id
 
     @property
     def first_id(self) -> int:
         """The ID of the oldest event that is kept."""
-        return self._recent.first_id if self.journal is None else self.journal.decisions.first_id
+        return self._log.first_id
 
     @property
     def durable_id(self) -> int:
         """The ID of the newest event that a restart will not change: with a journal, that of the last `sync`."""
-        return self.last_id if self.journal is None else self._durable_id
+        return self.last_id if self.journal is None else self._log.durable_id
 
     @property
     def delivered(self) -> int:
@@ -272,7 +261,12 @@ class LiveSeries:
     @property
     def rule(self) -> Rule:
         """The rule."""
-        return self._fleet.rule
+        return self._newest.rule
+
+    @property
+    def model(self) -> str:
+        """The name of the model that new series take."""
+        return self._runs.model
 
     @property
     def settings(self) -> LiveSettings:
@@ -282,13 +276,17 @@ class LiveSeries:
     @property
     def classes(self) -> tuple[Any, ...]:
         """The names of the classes."""
-        return self._fleet.classes
+        return self._newest.classes
 
     def __len__(self) -> int:
-        return len(self._fleet)
+        return len(self._runs)
 
     def __repr__(self) -> str:
         return f"<LiveSeries: {len(self)} open, {self.last_id} decisions, {self.rule!r}>"
+
+    @property
+    def _newest(self) -> Fleet:
+        return self._runs.newest.fleet
 
     @property
     def _position(self) -> int:
@@ -298,55 +296,21 @@ class LiveSeries:
         """Take the time; a clock that was set back stands still."""
         self._now = max(self._now, as_finite(now, name="now", low=-np.inf, remedy=_CLOCK))
 
-    def _take(self, batch: Batch) -> Outcome:
+    def _take(self, batch: ArrivalBatch) -> Outcome:
         events = self._expire()
         taken = self._runs.take(batch, self._now)
-        events += self._published(taken.verdicts)
+        events += self._publish(taken.verdicts)
         return Outcome(taken.accepted, sorted(taken.rejected), events, self._position, taken.late, taken.late_lines)
 
     def _expire(self) -> list[Event]:
         """End the series whose silence or deadline in seconds is over."""
-        return self._published(self._runs.end(self._runs.due(self._now)))
+        return self._publish(self._runs.end(self._runs.due(self._now)))
 
     def _finish_all(self) -> list[Event]:
-        return self._published(self._runs.end(dict.fromkeys(self._runs.all(), "close")))
+        return self._publish(self._runs.end(dict.fromkeys(self._runs.all(), "close")))
 
-    def _published(self, verdicts: Sequence[Verdict]) -> list[Event]:
-        """Number the events."""
-        events = [
-            Event(
-                number,
-                None if key == UNNAMED else key,
-                run,
-                decision.label,
-                decision.time,
-                decision.crossed,
-                ended,
-                margin,
-                posterior,
-                at,
-                self._now,
-            )
-            for number, (key, run, decision, ended, margin, posterior, at) in enumerate(verdicts, self.last_id + 1)
-        ]
-        self._recent.extend(events)
-        if self.journal is not None:
-            self._unsaved += events
-        return events
-
-    def _shown(self, keys: list[Key]) -> list[OpenSeries]:
-        if not keys:
-            return []
-        scores, ages = self._fleet.peek(keys)
-        rows, stamps = self._fleet.rows_of(keys), self._runs.stamps
-        leaders = [self.classes[leader] for leader in scores.argmax(axis=1)]
-        names = [None if key == UNNAMED else key for key in keys]
-        runs, times = (
-            [self._runs.number(key) for key in keys],
-            (stamps.opened[rows].tolist(), stamps.seen[rows].tolist()),
-        )
-        found = zip(names, runs, ages.tolist(), leaders, margins(scores).tolist(), *times, scores, strict=True)
-        return [OpenSeries(*fields) for fields in found]
+    def _publish(self, verdicts: Sequence[Verdict]) -> list[Event]:
+        return self._log.publish(verdicts, self._now)
 
     def _restore(self, journal: Journal, settings: LiveSettings) -> None:
         """Continue from a journal; begin a new one with a snapshot."""
@@ -358,18 +322,22 @@ class LiveSeries:
             self._runs.change(settings)
             self._clock(started)
             self._runs.silent_since(self._now)
-            self._recent.last_id = self._durable_id = max(self.last_id, journal.decisions.last_id)
+            self._log.begin_after_files()
         with suppress(JournalFailed):  # on a full disk, it is tried again before the first entry
             self.snapshot()
 
     def _resume(self, state: SavedState) -> None:
         """Continue from a snapshot."""
-        if description(self.rule) != state.rule:
-            self._fleet.rule = rule_described(state.rule)
-        self._fleet.restore(state.fleet)
-        self._runs.change(state.settings)
-        self._runs.restore(state.runs)
-        self._now, self._recent.last_id, self._delivered = state.now, state.last_id, state.delivered
+        newest = state.newest
+        if self._models is not None and newest.model not in ("", self.model):
+            self._runs = Generations(runs_named(newest.model, self._models, state.settings, self._now), newest.model)
+        for saved in state.older:
+            runs = runs_named(saved.model, self._models, state.settings, self._now)
+            resume(runs, saved, state.settings)
+            self._runs.older.append((saved.model, runs))
+        resume(self._runs.newest, newest, state.settings)
+        self._now, self._delivered = state.now, state.delivered
+        self._log.begin(state.last_id)
 
     def _repeat(self, entry: bytes) -> None:
         """Do again what an entry of the journal says."""
@@ -381,52 +349,52 @@ class LiveSeries:
             case "tick":
                 self._expire()
             case "finish":
-                self._published(self._runs.end({about["key"]: "end"}))
+                self._publish(self._runs.end({about["key"]: "end"}))
             case "finish_all":
                 self._finish_all()
             case "forget":
                 self._runs.forget(about["key"])
             case "set_rule":
-                self._fleet.rule = rule_described(about["rule"])
+                self._runs.set_rule(rule_described(about["rule"]))
+            case "swap":
+                name = about["model"]
+                self._runs.replace(runs_named(name, self._models, self.settings, self._now), name)
             case "deliver":
                 self._delivered = about["number"]
 
-    def _log(self, entry: bytes) -> None:
+    def _write(self, entry: bytes) -> None:
         """Add an entry to the journal, before anything is changed."""
         assert self.journal is not None
         if not self._begun:
             self.snapshot()
-        if len(self._unsaved) > RECENT:
+        if self._log.is_full:
             self.sync()
-            self._save()
+            with self.journal.refusing():
+                self._log.save()
         self.journal.append(entry)
 
     def _keep(self) -> None:
-        """Write decisions to their files, and a snapshot, when it is time."""
+        """Write decisions to their files, and a snapshot in another thread, when it is time."""
         if self.journal is None:
             return
-        with suppress(JournalFailed):  # raised by the next entry, if it matters
-            if len(self._unsaved) >= SAVED_AT_ONCE:
-                self._save()
+        with suppress(OSError):  # raised by the next entry, if it matters
+            if self._log.saves_soon:
+                self._log.save()
             if self.journal.due:
-                self.snapshot()
+                position, content = self._frozen(self.journal)
+                self.journal.install_later(content, position)
 
-    def _save(self) -> None:
-        """Write the decisions whose observations are on disk to their files."""
-        assert self.journal is not None
-        durable = list(takewhile(lambda event: event.id <= self._durable_id, self._unsaved))
-        with self.journal.refusing():
-            self.journal.decisions.add(durable)
-        for _ in durable:
-            self._unsaved.popleft()
+    def _frozen(self, journal: Journal) -> tuple[int, Callable[[], bytes]]:
+        """The position in the journal, and a function that gives the snapshot of the state there."""
+        self.sync()
+        with journal.refusing():
+            self._log.save()
+            self._log.sync()
+        position, newest = journal.rotate(), saved_runs(self._runs.model, self._runs.newest)
+        older = [saved_runs(*each) for each in self._runs.older]
+        settings, numbers = self.settings, (self._now, self.last_id, self._delivered)
+        return position, lambda: packed_state(SavedState(newest(), settings, *numbers, [each() for each in older]))
 
 
 def _key(series: Key | None) -> Key:
     return UNNAMED if series is None else series
-
-
-def _fleet_of(classifier: Classifier, settings: LiveSettings) -> Fleet:
-    fleet: Fleet = classifier.stream(
-        keyed=True, deadline=settings.deadline, at_end=settings.at_end, coverage=settings.coverage
-    )
-    return fleet

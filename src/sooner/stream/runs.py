@@ -9,10 +9,11 @@ import numpy as np
 
 from sooner.errors import InvalidArgument
 from sooner.stream.arrivals import Rejection
-from sooner.stream.batch import Batch
+from sooner.stream.batch import ArrivalBatch
 from sooner.stream.events import Ended
 from sooner.stream.evidence import Posterior, margins, posteriors_of_named
-from sooner.stream.fleet import Advance, Fleet, Key, closing
+from sooner.stream.fleet import Fleet, Key, closing
+from sooner.stream.fleet_rows import Advance, FleetRows
 from sooner.stream.fold import Decision
 from sooner.stream.settings import LiveSettings
 from sooner.stream.stamps import Stamps
@@ -35,10 +36,10 @@ class Verdict(NamedTuple):
 
 
 @dataclass
-class Taken:
+class Processed:
     """What comes of a batch: how many arrivals were processed or came too late, and those that were refused."""
 
-    batch: Batch
+    batch: ArrivalBatch
     accepted: int = 0
     late: int = 0
     late_lines: list[int] = field(default_factory=list)
@@ -55,6 +56,15 @@ class Taken:
         """Refuse an arrival."""
         self.rejected.append(self.batch.refusal(index, expected, reason, kind))
         self.refused.add(index)
+
+    def add(self, part: "Processed", indices: Sequence[int]) -> None:
+        """Add what came of a part of the batch, the arrivals with these indices."""
+        self.accepted += part.accepted
+        self.late += part.late
+        self.late_lines += part.late_lines
+        self.rejected += part.rejected
+        self.refused |= {indices[index] for index in part.refused}
+        self.found += [(indices[index], verdict) for index, verdict in part.found]
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -78,6 +88,7 @@ class Runs:
 
     def __init__(self, fleet: Fleet, settings: LiveSettings, posterior: Posterior, now: float) -> None:
         self.fleet = fleet
+        self.rows = FleetRows(fleet)
         self.settings = settings
         self.over: dict[Key, int] = {}
         self.gone: dict[Key, float] = {}
@@ -85,23 +96,23 @@ class Runs:
         self._arrivals = len(fleet)
         self.stamps = Stamps()
         born = np.empty(len(fleet), dtype=np.int64)
-        born[fleet.rows_of(list(fleet.keys()))] = np.arange(len(fleet))
+        born[self.rows.rows_of(list(fleet.keys()))] = np.arange(len(fleet))
         self.stamps.begin(born, now)
         # No run ends by silence or a deadline in seconds before.
         self._not_before = -np.inf
 
-    def take(self, batch: Batch, now: float) -> Taken:
+    def take(self, batch: ArrivalBatch, now: float) -> Processed:
         """Process some arrivals, any number for each series, in their order."""
-        taken = Taken(batch, rejected=list(batch.rejected))
-        rows = self.fleet.rows_of(batch.keys)
+        work = Processed(batch, rejected=list(batch.rejected))
+        rows = self.rows.rows_of(batch.keys)
         if _all_different(rows, batch.keys):
-            self._wave(taken, np.arange(len(batch)), rows, now)
+            self._wave(work, np.arange(len(batch)), rows, now)
         else:
             for wave in batch.waves():
-                self._wave(taken, np.array(wave), self.fleet.rows_of([batch.keys[index] for index in wave]), now)
+                self._wave(work, np.array(wave), self.rows.rows_of([batch.keys[index] for index in wave]), now)
         self._arrivals += len(batch)
         self._evict()
-        return taken
+        return work
 
     def next_due(self) -> float | None:
         """When the next run ends by silence or by its deadline in seconds, if nothing comes; None for never."""
@@ -126,7 +137,7 @@ class Runs:
         if not len(over):
             return {}
         over = over[np.lexsort((self.stamps.born[over], first[over]))]
-        keys = self.fleet.keys_of(over)
+        keys = self.rows.keys_of(over)
         return {key: "deadline" if late[row] <= silent[row] else "idle" for key, row in zip(keys, over, strict=True)}
 
     def end(self, ends: dict[Key, Ended]) -> list[Verdict]:
@@ -134,8 +145,8 @@ class Runs:
         if not ends:
             return []
         keys = list(ends)
-        decisions, scores = self.fleet.forced(keys)
-        ats = self.stamps.ats[self.fleet.rows_of(keys)].tolist()
+        decisions, scores = self.rows.forced(keys)
+        ats = self.stamps.ats[self.rows.rows_of(keys)].tolist()
         verdicts = self._verdicts(keys, decisions, scores, list(ends.values()), ats)
         self._settle(verdicts)
         self._evict()
@@ -143,7 +154,7 @@ class Runs:
 
     def all(self) -> list[Key]:
         """The IDs of all open runs, in the order in which they began."""
-        return self.fleet.keys_of(np.argsort(self.stamps.born))
+        return self.rows.keys_of(np.argsort(self.stamps.born))
 
     def knows(self, key: Key) -> bool:
         """Whether anything is known of an ID."""
@@ -154,9 +165,24 @@ class Runs:
         self.gone.pop(key, None)
         self.over.pop(key, None)
         if key in self.fleet:
-            self.stamps.move(self.fleet.drop(key), len(self.fleet))
+            self.stamps.move(self.rows.drop(key), len(self.fleet))
         elif key in self.fleet.decided:
             self.fleet.forget(key)
+
+    def inherit(self, other: "Runs", keys: Sequence[Key] | None = None) -> None:
+        """Take over what other runs know of closed IDs, by default of all."""
+        decided = other.fleet.decided
+        for key in list({**decided, **other.over}) if keys is None else keys:
+            if key in other.fleet:  # its run number is still needed there
+                continue
+            if key in decided:
+                self.rows.adopt(key, decided[key])
+                other.fleet.forget(key)
+            if key in other.over:
+                self.over[key] = other.over.pop(key)
+            if key in other.gone:
+                self.gone[key] = other.gone.pop(key)
+        self._arrivals = max(self._arrivals, other._arrivals)
 
     def number(self, key: Key) -> int:
         """The number of the run of an open ID."""
@@ -181,21 +207,21 @@ class Runs:
         """Use other settings from now on."""
         self.settings, self._not_before = settings, -np.inf
 
-    def _wave(self, taken: Taken, indices: IntArray, rows: IntArray, now: float) -> None:
+    def _wave(self, work: Processed, indices: IntArray, rows: IntArray, now: float) -> None:
         """One arrival of each of some series."""
-        observed = self._admitted(taken, indices, rows, now)
+        observed = self._admitted(work, indices, rows, now)
         ticks = None
-        if taken.batch.times is not None:
-            observed, ticks = self._timed(taken, indices, observed)
+        if work.batch.times is not None:
+            observed, ticks = self._timed(work, indices, observed)
         if len(observed):
-            self._advance(taken, indices[observed], rows[observed], ticks, now)
-        if taken.batch.ends:
-            ends = taken.batch.ending
-            self._end(taken, [index for index in indices.tolist() if index in ends and index not in taken.refused])
+            self._advance(work, indices[observed], rows[observed], ticks, now)
+        if work.batch.ends:
+            ends = work.batch.ending
+            self._end(work, [index for index in indices.tolist() if index in ends and index not in work.refused])
 
-    def _admitted(self, taken: Taken, indices: IntArray, rows: IntArray, now: float) -> IntArray:
+    def _admitted(self, work: Processed, indices: IntArray, rows: IntArray, now: float) -> IntArray:
         """Which of the arrivals have an observation of a series that is open or may be opened, as places in `indices`."""
-        batch, decided = taken.batch, self.fleet.decided
+        batch, decided = work.batch, self.fleet.decided
         admitted = np.ones(len(indices), dtype=bool) if batch.rows is None else batch.rows[indices] >= 0
         for place in np.flatnonzero(admitted & (rows < 0)).tolist() if decided else ():
             index = int(indices[place])
@@ -204,11 +230,11 @@ class Runs:
                 continue
             admitted[place] = False
             if self.settings.late == "ignore":
-                taken.ignore(index)
+                work.ignore(index)
             else:
                 again = "a name begins another series once a line has ended the first."
                 reason = f"It was {closing(decided[key])}; {again}"
-                taken.refuse(index, "one of a series that is still open", reason, "late")
+                work.refuse(index, "one of a series that is still open", reason, "late")
         return np.flatnonzero(admitted)
 
     def _rearmed(self, key: Key, now: float) -> bool:
@@ -222,33 +248,33 @@ class Runs:
         self.gone[key] = now
         return False
 
-    def _timed(self, taken: Taken, indices: IntArray, observed: IntArray) -> tuple[IntArray, dict[Key, Tick]]:
+    def _timed(self, work: Processed, indices: IntArray, observed: IntArray) -> tuple[IntArray, dict[Key, Tick]]:
         """For a model that reads gaps: write them into the last channel, and refuse times that are not in order."""
-        batch, kept = taken.batch, []
+        batch, kept = work.batch, []
         ticks: dict[Key, Tick] = {}
         for place in observed.tolist():
             index = int(indices[place])
             key, time = batch.keys[index], None if batch.times is None else batch.times[index]
             if time is not None:
                 try:
-                    ticks[key], gap = self.fleet.tick_and_gap(key, time)
+                    ticks[key], gap = self.rows.tick_and_gap(key, time)
                 except InvalidArgument as error:
-                    taken.refuse(index, _READABLE, str(error), "field")
+                    work.refuse(index, _READABLE, str(error), "field")
                     continue
                 batch.values[batch.row(index), -1] = gap
             kept.append(place)
         return np.array(kept, dtype=np.int64), ticks
 
     def _advance(
-        self, taken: Taken, indices: IntArray, rows: IntArray, ticks: dict[Key, Tick] | None, now: float
+        self, work: Processed, indices: IntArray, rows: IntArray, ticks: dict[Key, Tick] | None, now: float
     ) -> None:
         """Let the fleet process one observation of each of these series."""
-        batch = taken.batch
+        batch = work.batch
         keys = batch.keys if len(indices) == len(batch) else [batch.keys[index] for index in indices]
-        done = self.fleet.advance(keys, rows, batch.values_of(indices), ticks)
+        done = self.rows.advance(keys, rows, batch.values_of(indices), ticks)
         for place, error in done.refused.items():
-            taken.refuse(int(indices[place]), _READABLE, str(error), "model")
-        taken.accepted += len(done.order)
+            work.refuse(int(indices[place]), _READABLE, str(error), "model")
+        work.accepted += len(done.order)
         self._stamp(batch, indices[done.order], done, now)
         if done.stopped:
             stopped = indices[done.stopped].tolist()
@@ -256,9 +282,9 @@ class Runs:
             ats = [None if batch.ats is None else batch.ats[index] for index in stopped]
             verdicts = self._verdicts([batch.keys[i] for i in stopped], done.decisions, done.scores, ended, ats)
             self._settle(verdicts)
-            taken.found += zip(stopped, verdicts, strict=True)
+            work.found += zip(stopped, verdicts, strict=True)
 
-    def _stamp(self, batch: Batch, indices: IntArray, done: Advance, now: float) -> None:
+    def _stamp(self, batch: ArrivalBatch, indices: IntArray, done: Advance, now: float) -> None:
         """Note the times of the observations that were processed."""
         new = len(self.fleet) - len(self.stamps)
         if new:
@@ -268,15 +294,15 @@ class Runs:
             ats = batch.ats
             self.stamps.ats[done.rows] = [ats[index] for index in indices.tolist()]
 
-    def _end(self, taken: Taken, indices: list[int]) -> None:
+    def _end(self, work: Processed, indices: list[int]) -> None:
         """End the series of these arrivals; their IDs may then begin other ones."""
-        keys, rows = taken.batch.keys, taken.batch.rows
+        keys, rows = work.batch.keys, work.batch.rows
         running = [index for index in indices if keys[index] in self.fleet]
-        taken.found += zip(running, self.end({keys[index]: "end" for index in running}), strict=True)
+        work.found += zip(running, self.end({keys[index]: "end" for index in running}), strict=True)
         for index in indices:
             if keys[index] in self.fleet.decided:
                 self._free(keys[index])
-        taken.accepted += 0 if rows is None else sum(bool(rows[index] < 0) for index in indices)
+        work.accepted += 0 if rows is None else sum(bool(rows[index] < 0) for index in indices)
 
     def _verdicts(
         self,
@@ -297,8 +323,8 @@ class Runs:
         keys = [verdict.key for verdict in verdicts]
         rearm = self.settings.rearm.mode
         if rearm == "gap":
-            self.gone.update(zip(keys, self.stamps.seen[self.fleet.rows_of(keys)].tolist(), strict=True))
-        moves = self.fleet.settle(keys, [verdict.decision for verdict in verdicts])
+            self.gone.update(zip(keys, self.stamps.seen[self.rows.rows_of(keys)].tolist(), strict=True))
+        moves = self.rows.settle(keys, [verdict.decision for verdict in verdicts])
         self.stamps.move(moves, len(self.fleet))
         for verdict in verdicts:
             if rearm == "next" or verdict.ended == "end":
@@ -323,6 +349,8 @@ class Runs:
 
 def _all_different(rows: IntArray, keys: Sequence[Key]) -> bool:
     """Whether no key comes twice; those of open series differ if their rows do."""
+    if len(keys) < 2:
+        return True
     known = rows[rows >= 0]
     fresh = np.flatnonzero(rows < 0)
     return len(np.unique(known)) == len(known) and len({keys[index] for index in fresh}) == len(fresh)

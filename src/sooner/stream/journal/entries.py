@@ -9,7 +9,7 @@ import numpy as np
 
 from sooner.rules.base import Rule
 from sooner.rules.described import description, rule_described
-from sooner.stream.batch import Batch
+from sooner.stream.batch import ArrivalBatch
 from sooner.stream.fleet import Key
 
 _LENGTH = struct.Struct("<I")
@@ -29,21 +29,21 @@ def unpacked(entry: bytes) -> tuple[dict[str, Any], bytes]:
     return about, entry[start:]
 
 
-def packed_batch(batch: Batch, now: float) -> bytes:
+def packed_batch(batch: ArrivalBatch, now: float) -> bytes:
     """The entry of some arrivals; what was refused before is left out."""
     fields: dict[str, Any] = {"keys": batch.keys, "width": batch.values.shape[1:]}
     if batch.rows is not None:
         fields["rows"] = batch.rows.tolist()
     optional = {"times": batch.times, "ats": batch.ats, "ends": batch.ends}
     fields |= {name: value for name, value in optional.items() if value}
-    return packed("take", now, fields, batch.values.tobytes())
+    return packed("take", now, fields, batch.values.astype(np.float64, copy=False).tobytes())
 
 
-def unpacked_batch(about: Mapping[str, Any], data: bytes) -> Batch:
+def unpacked_batch(about: Mapping[str, Any], data: bytes) -> ArrivalBatch:
     """The arrivals of an entry."""
     values = np.frombuffer(data, dtype=np.float64).reshape(-1, *about["width"]).copy() if data else np.empty((0, 0))
     rows = about.get("rows")
-    return Batch(
+    return ArrivalBatch(
         about["keys"],
         values,
         None if rows is None else np.array(rows, dtype=np.int64),

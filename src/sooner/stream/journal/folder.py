@@ -4,7 +4,7 @@ import errno
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from sooner.errors import InvalidArgument, JournalFailed, UnreadableFile
@@ -25,6 +25,7 @@ SEGMENT = 4 << 20
 """Bytes after which a new segment is begun."""
 SNAPSHOT = 4 * SEGMENT
 """Bytes of entries after which a snapshot is due."""
+_SNAPSHOT_SHARE = 4  # so that the cost of large snapshots is a part of that of the entries
 _sync_data: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -32,7 +33,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 class Journal:
     """The journal in a folder, which is created; another process must not use it at the same time.
 
-    `append` and `replace` are called from one thread; `sync` may be called from another one meanwhile.
+    `sync` may be called from another thread than the rest.
 
     Args:
         folder: with nothing else in it.
@@ -47,7 +48,7 @@ class Journal:
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> journal = Journal(folder.name)
-    >>> journal.replace(b"nothing yet")
+    >>> journal.install(lambda: b"nothing yet", journal.rotate())
     >>> journal.append(b"an entry"), journal.durable
     (1, 0)
     >>> journal.sync()
@@ -68,9 +69,10 @@ class Journal:
         self.findings: list[str] = []
         self._file: int | None = None
         self._size = 0  # of the current segment
-        self._since = 0  # bytes of entries since the snapshot
+        self._since = self._snapshot_size = 0  # bytes of entries since the snapshot, and of the snapshot
         self._failed: str | None = None
         self._lock = threading.Lock()
+        self._installer = threading.Thread()  # that of the last snapshot
         self._open = ExitStack()
         self._take_folder()
         try:
@@ -123,27 +125,49 @@ class Journal:
 
     @property
     def due(self) -> bool:
-        """Whether a snapshot should replace the entries."""
-        return self._since >= self._snapshot_bytes
+        """Whether a snapshot should replace the entries: they are many, also beside the newest snapshot."""
+        enough = self._since >= max(self._snapshot_bytes, _SNAPSHOT_SHARE * self._snapshot_size)
+        return enough and not self._installer.is_alive()
 
-    def replace(self, snapshot: bytes) -> None:
-        """Write a snapshot of the state after all entries, and drop these."""
-        self._refuse_failed()
-        if self.position > self.durable:
-            self.sync()
-        path = self.folder / f"snapshot-{self.position:020d}.sooner"
-        self._since = 0  # if it fails, the next attempt comes after as many bytes again
+    def rotate(self) -> int:
+        """Put everything on disk, and let the next entry begin a new segment; returns the number of the last entry."""
+        self.sync()
+        with self._lock:
+            self._end()
+        self._since = 0  # if the snapshot fails, the next attempt comes after as many bytes again
+        return self.position
+
+    def install(self, content: Callable[[], bytes], position: int) -> None:
+        """Write a snapshot of the state at a rotation, and drop the entries before it."""
+        snapshot = content()
+        path = self.folder / f"snapshot-{position:020d}.sooner"
         with self.refusing(), whole_file(path) as temporary:
             temporary.write_bytes(snapshot)
         sync_folder(self.folder)
-        with self._lock:
-            self._end()
-        for old in [*segments_in(self.folder), *self.folder.glob("snapshot-*.sooner")]:
-            if old != path:
-                old.unlink(missing_ok=True)
+        self._snapshot_size = len(snapshot)
+        old = [path for path in segments_in(self.folder) if number_of(path) <= position]
+        for superseded in [*old, *(other for other in self._snapshots() if number_of(other) < position)]:
+            superseded.unlink(missing_ok=True)
+
+    def install_later(self, content: Callable[[], bytes], position: int) -> None:
+        """As `install`, in another thread; where it fails, the entries stay."""
+
+        def attempt() -> None:
+            with suppress(JournalFailed):
+                self.install(content, position)
+
+        self.wait()
+        self._installer = threading.Thread(target=attempt)
+        self._installer.start()
+
+    def wait(self) -> None:
+        """Wait for the end of `install_later`."""
+        if self._installer.is_alive():
+            self._installer.join()
 
     def close(self) -> None:
         """Put everything on disk, and let other processes use the folder."""
+        self.wait()
         try:
             if self._failed is None:
                 self.sync()
@@ -163,12 +187,15 @@ class Journal:
 
     def _newest_snapshot(self) -> tuple[bytes | None, int]:
         """The newest snapshot, and the number of the last entry in it."""
-        paths = sorted(self.folder.glob("snapshot-*.sooner"), key=number_of)
+        paths = self._snapshots()
         if paths:
             return paths[-1].read_bytes(), number_of(paths[-1])
         if segments_in(self.folder):
             raise UnreadableFile(str(self.folder), "a journal with a snapshot", "segments without one")
         return None, 0
+
+    def _snapshots(self) -> list[Path]:
+        return sorted(self.folder.glob("snapshot-*.sooner"), key=number_of)
 
     def _mended(self, base: int) -> int:
         """Check all segments, and cut the torn end of the last one; returns the number of the last entry."""

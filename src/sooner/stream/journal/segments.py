@@ -15,6 +15,7 @@ from typing import NamedTuple
 from sooner.errors import UnreadableFile
 
 MAGIC = b"sooner journal 1\n"
+_FORMAT = b"sooner journal "
 _HEADER = struct.Struct("<IIQ")
 _NUMBER = struct.Struct("<Q")
 
@@ -36,6 +37,9 @@ def frames_of(path: Path) -> Iterator[Frame]:
     """The frames of a segment, up to the first one that cannot be read."""
     data = path.read_bytes()
     if not data.startswith(MAGIC):
+        version = data[len(_FORMAT) :].partition(b"\n")[0]
+        if data.startswith(_FORMAT) and version.isdigit() and b"\n" in data[:32]:
+            raise UnreadableFile(str(path), "a segment of version 1 of its format", f"version {version.decode()}")
         return
     number, offset = number_of(path), len(MAGIC)
     while len(data) - offset >= _HEADER.size:

@@ -1,6 +1,7 @@
 """The snapshots of a journal: the fleet, the runs, the rule, the settings and the last event."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -14,42 +15,64 @@ _FORMAT = ContainerFormat(
 )
 
 
+class SavedFleet(NamedTuple):
+    """The open series of one model: its name, the snapshot of its fleet, its rule, and its runs as JSON types."""
+
+    model: str
+    fleet: bytes
+    rule: dict[str, Any]
+    runs: dict[str, Any]
+
+
 class SavedState(NamedTuple):
     """What a restart needs, beside the model.
 
     Attributes:
-        fleet: the snapshot of the fleet.
-        rule: its description.
-        runs: of all IDs, as JSON types.
+        newest: the series of the newest model.
         settings: when series end.
         now: the last time.
         last_id: the ID of the last event.
         delivered: the ID of the last event that was delivered, where that is counted.
+        older: the open series of older models.
     """
 
-    fleet: bytes
-    rule: dict[str, Any]
-    runs: dict[str, Any]
+    newest: SavedFleet
     settings: LiveSettings
     now: float
     last_id: int
     delivered: int
+    older: list[SavedFleet]
 
 
 def packed_state(state: SavedState) -> bytes:
     """The bytes of a snapshot."""
-    about = {"rule": state.rule, "settings": asdict(state.settings), "now": state.now}
+    about = {"rule": state.newest.rule, "settings": asdict(state.settings), "now": state.now}
     about |= {"last_id": state.last_id, "delivered": state.delivered}
-    return seal(_FORMAT, about, {"fleet": _tensor(state.fleet), "runs": _tensor(json.dumps(state.runs).encode())})
+    # What has one model for all, as most journals do, needs no names.
+    about |= {"model": state.newest.model} if state.newest.model else {}
+    about |= {"older": [{"model": saved.model, "rule": saved.rule} for saved in state.older]} if state.older else {}
+    tensors = _tensors(state.newest, "")
+    for index, saved in enumerate(state.older):
+        tensors |= _tensors(saved, f".{index}")
+    return seal(_FORMAT, about, tensors)
 
 
 def unpacked_state(snapshot: bytes) -> SavedState:
     """The state in a snapshot; foreign and damaged bytes are refused."""
     about, tensors = unseal(_FORMAT, snapshot)
     settings = LiveSettings(**{**about["settings"], "rearm": Rearm(**about["settings"]["rearm"])})
-    runs = json.loads(tensors["runs"].numpy().tobytes())
-    fleet = tensors["fleet"].numpy().tobytes()
-    return SavedState(fleet, about["rule"], runs, settings, about["now"], about["last_id"], about["delivered"])
+    newest = _saved(about, tensors, "")
+    older = [_saved(each, tensors, f".{index}") for index, each in enumerate(about.get("older", ()))]
+    return SavedState(newest, settings, about["now"], about["last_id"], about["delivered"], older)
+
+
+def _tensors(saved: SavedFleet, suffix: str) -> dict[str, torch.Tensor]:
+    return {f"fleet{suffix}": _tensor(saved.fleet), f"runs{suffix}": _tensor(json.dumps(saved.runs).encode())}
+
+
+def _saved(about: Mapping[str, Any], tensors: Mapping[str, torch.Tensor], suffix: str) -> SavedFleet:
+    runs = json.loads(tensors[f"runs{suffix}"].numpy().tobytes())
+    return SavedFleet(about.get("model", ""), tensors[f"fleet{suffix}"].numpy().tobytes(), about["rule"], runs)
 
 
 def _tensor(data: bytes) -> torch.Tensor:
