@@ -206,7 +206,7 @@ def test_a_chosen_series_is_drawn_as_it_goes_on(waiting, show):
     assert all(one > other for one, other in pairwise(last))
     waiting.client.post("/v1/series/drawn/finish")
     shows(page, "#one-state", "Decided")
-    assert page.locator("#course .decision").count() == 1
+    assert (page.locator("#course .decision").count(), page.locator("#course .score").count()) == (1, 4)
 
 
 def test_hostile_names_are_text(show):
