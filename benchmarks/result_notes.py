@@ -82,9 +82,7 @@ def encoder_of(record: Record, plan: Mapping[str, Any]) -> str:
     )
     origin, own = record.get("encoder_set"), record["data"]["set"]
     trained = f" It was trained on {SETS[origin]}." if origin and origin != own else ""
-    draws = record.get("draws", 1)
-    masks = "" if draws == 1 else f" The masks of the training series were drawn {draws} times for its features (once)."
-    return f"Encoder: {ours} ({paper}).{trained}{accuracy_of(record)}{masks}"
+    return f"Encoder: {ours} ({paper}).{trained}{accuracy_of(record)}"
 
 
 def accuracy_of(record: Record) -> str:

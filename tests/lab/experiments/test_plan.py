@@ -225,16 +225,6 @@ SLIPS = {
         "`encoder.set` must be left out for ucf101, got 'nmnist-h'.",
         "Only the frames of generated digits are alike.",
     ),
-    "features drawn never": (
-        {"more": 'encoder = { draws = 0, model.name = "frames" }'},
-        "`draws` must be at least 1, got 0.",
-        "It counts the masks that are drawn for the features of a series.",
-    ),
-    "features of videos drawn twice": (
-        {"more": 'encoder = { draws = 2, masks = "fixed", model.name = "frames" }', "data": '[data]\nset = "ucf101"'},
-        "`encoder.draws` must be 1 for this plan, got 2.",
-        "Only features of generated digits have masks that can be drawn again.",
-    ),
     "an encoder of whole series": (
         {"more": 'encoder.model = { name = "recurrent", encoder = "dense" }'},
         "`encoder.model.name` must be 'frames', got 'recurrent'.",

@@ -25,7 +25,6 @@ from sooner.lab.experiments.sets import SPLITS, Sets
 from sooner.lab.experiments.stages import Stage, taken
 from sooner.models import FrameClassifier, build_model, features_from_file
 from sooner.models.image.encoders import Identity
-from sooner.series import Series
 from sooner.train.learner import Learner
 from sooner.train.settings import changed, settings_from_dict, to_dict
 
@@ -203,27 +202,6 @@ def test_an_encoder_of_another_set_is_the_training_of_that_set_and_its_features_
     result = result_of(plan, found, work.folder)
     assert set(result.frame_accuracy) == {"validation", "test"}
     assert result.to_dict("", "")["encoder_set"] == "nmnist-h"
-
-
-def test_trainings_read_the_features_of_another_draw_of_the_masks_in_every_epoch(small, tmp_path):
-    """Two draws: the first is the one that is there; validation and test have one."""
-    shutil.copytree(small.work.folder, tmp_path / "runs")
-    plan = small_plan.read(tmp_path, ("[encoder]", "[encoder]\ndraws = 2"))
-    work = Work(tmp_path / "runs", seeds=1, only=("MSPRT-TANDEM",))
-    labels, found = _heard(plan, work)
-    assert labels == ["features, train, draw 2", *STAGES[4:6]]
-    training = next(stage for stage in found.in_order if stage.label == STAGES[4])
-    *_, second = training.needs
-    vectors = [
-        features_from_file(stage.folder(work.folder) / "features.npy") for stage in (found.features["train"], second)
-    ]
-    assert not torch.equal(*vectors)
-    maker = StageMaker(Sets(plan.data), work, dict(found.features), [second])
-    source, rows = maker.source(plan.contender("MSPRT-TANDEM"), "train", 0), torch.tensor([3, 0])
-    for epoch in range(4):
-        assert torch.equal(source.observe(rows, epoch), vectors[epoch % 2][rows])
-    assert isinstance(maker.source(plan.contender("MSPRT-TANDEM"), "validation", 0), Series)
-    assert result_of(plan, found, work.folder).to_dict("", "")["draws"] == 2
 
 
 TOKENS = """

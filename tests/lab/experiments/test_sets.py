@@ -67,15 +67,6 @@ def test_redrawn_masks_are_others_in_every_epoch_and_for_every_seed_and_the_same
     assert torch.equal(drawn(1, 2), variants[5])
 
 
-def test_each_draw_of_fixed_masks_is_another_one_and_the_same_in_every_epoch(digits):  # noqa: ARG001
-    rows, source = torch.arange(20), Sets(DataPlan("nmnist-h"))
-    draws = [source.frames("train", masks="fixed", seed=0, draw=draw) for draw in range(3)]
-    shown = torch.cat([(frames.observe(rows, 0) != 255).flatten(2)[:, 9] for frames in draws])
-    assert len(torch.unique(shown, dim=0)) == 20 * 3
-    assert torch.equal(draws[2].observe(rows, 5), draws[2].observe(rows, 0))
-    assert torch.equal(draws[0].observe(rows, 0), _frames().observe(rows, 0))
-
-
 def test_frames_show_the_images_of_their_split_as_bytes(digits):
     for split in SPLITS:
         source = _frames(split)

@@ -80,15 +80,14 @@ def _stays(contender: Contender, record: dict[str, Any], plan: Plan, earlier: di
 
 def _same_inputs(contender: Contender, plan: Plan, earlier: Mapping[str, Any]) -> bool:
     data = {key: value for key, value in asdict(plan.data).items() if key in earlier.get("data", {})}
-    return earlier.get("data") == data and (contender.reads == "frames" or _same_features(plan, earlier))
+    return earlier.get("data") == data and (contender.reads == "frames" or _same_encoder(plan, earlier))
 
 
-def _same_features(plan: Plan, earlier: Mapping[str, Any]) -> bool:
+def _same_encoder(plan: Plan, earlier: Mapping[str, Any]) -> bool:
     encoder = None if plan.encoder is None else plan.encoder.settings
     # Records without the set are of versions in which an encoder was trained on the set of its plan.
     trained_on = earlier.get("encoder_set") or plan.data.set
-    same_inputs = (trained_on, earlier.get("draws", 1)) == (plan.encoder_data.set, plan.draws)
-    return same_inputs and same_settings(encoder, earlier.get("encoder"))
+    return same_settings(encoder, earlier.get("encoder")) and trained_on == plan.encoder_data.set
 
 
 def same_settings(settings: Settings | None, tables: Mapping[str, Any] | None) -> bool:

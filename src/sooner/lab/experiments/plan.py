@@ -110,8 +110,6 @@ class Plan:
             every epoch; None if the models read the data themselves.
         encoder_set: the data set that the encoder is trained on; "" for that of the plan. Features are always those of the
             plan's own set, so several sets can share one trained encoder.
-        draws: number of times that the masks of the training series are drawn for their features: epoch e of a training reads
-            those of draw e modulo `draws`.
         times: the mean times of the table.
         headline: the name of the model of interest.
         headline_times: the mean times at which it is reported first.
@@ -134,7 +132,6 @@ class Plan:
     times: tuple[float, ...]
     encoder: Contender | None = None
     encoder_set: str = ""
-    draws: int = 1
     headline: str = ""
     headline_times: tuple[float, ...] = ()
     phases: tuple[tuple[str, float], ...] = ()
@@ -150,10 +147,6 @@ class Plan:
             raise InvalidArgument("models", "at least 1", "none", "Name one: [models.MSPRT-TANDEM.model].")
         self._check_contenders()
         self._check_encoder_set()
-        check_whole(self, "draws", 1, "It counts the masks that are drawn for the features of a series.")
-        if self.draws > 1 and (self.encoder is None or self.data.set not in FRAMES):
-            remedy = "Only features of generated digits have masks that can be drawn again."
-            raise InvalidArgument("encoder.draws", "1 for this plan", self.draws, remedy)
         for contender in self.contenders:
             self.tuning_settings(contender)
         trained = [contender.name for contender in self.contenders if not contender.scores_of]

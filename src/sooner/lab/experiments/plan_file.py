@@ -103,22 +103,17 @@ def merged(tables: Tables, changes: Mapping[str, Any]) -> Tables:
 def plan_from_tables(name: str, profile: str, tables: Tables) -> Plan:
     """The plan of tables to which a profile has been applied."""
     tables = dict(tables)
-    _refuse_unknown(
-        "the plan", tables, [*_keys(Plan, "name", "profile", "contenders", "encoder_set", "draws"), "models"]
-    )
+    _refuse_unknown("the plan", tables, [*_keys(Plan, "name", "profile", "contenders", "encoder_set"), "models"])
     data = _record(DataPlan, "data", _take_table(tables, "data"))
     encoder_table = _take_table(tables, "encoder") if "encoder" in tables else None
-    encoder_set, draws = "", 1
-    if encoder_table is not None:
-        encoder_set, draws = encoder_table.pop("set", ""), encoder_table.pop("draws", 1)
+    encoder_set = "" if encoder_table is None else encoder_table.pop("set", "")
     encoder = None if encoder_table is None else _encoder(encoder_table)
     models = _take_table(tables, "models")
     contenders = tuple(_contender(model, models[model], models) for model in models)
     phases, tuning = (tuple(_take_table(tables, key).items()) for key in ("phases", "tuning"))
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in tables.items()}
     values["history"] = _history(tables.get("history", False), contenders)
-    values |= {"name": name, "profile": profile, "data": data}
-    values |= {"encoder": encoder, "encoder_set": encoder_set, "draws": draws}
+    values |= {"name": name, "profile": profile, "data": data, "encoder": encoder, "encoder_set": encoder_set}
     return _record(Plan, "the plan", {**values, "contenders": contenders, "phases": phases, "tuning": tuning})
 
 
@@ -132,9 +127,7 @@ def _history(asked: Any, contenders: Sequence[Contender]) -> tuple[str, ...]:
 
 def _encoder(table: Tables) -> Contender:
     # It is not compared: a rule, scores of another model or a search would have no effect.
-    _refuse_unknown(
-        "encoder", table, ["set", "draws", "masks", "validation", *(key for key in _SETTINGS if key != "search")]
-    )
+    _refuse_unknown("encoder", table, ["set", "masks", "validation", *(key for key in _SETTINGS if key != "search")])
     encoder = _contender("encoder", {"reads": "frames", "masks": "redrawn", **table}, {})
     name = encoder.settings.model.name
     if name != "frames":

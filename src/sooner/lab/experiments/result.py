@@ -180,7 +180,6 @@ class Result:
             "contenders": {contender.name: _reading_and_rule(contender) for contender in plan.contenders},
             "encoder": None if plan.encoder is None else to_dict(plan.encoder.settings),
             "encoder_set": None if plan.encoder is None else plan.encoder_data.set,
-            "draws": plan.draws,
             "frame_accuracy": dict(self.frame_accuracy),
             "machine": {"processor": platform.machine(), "cores": _cores(), "system": platform.system()},
         }

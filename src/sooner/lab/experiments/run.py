@@ -19,7 +19,7 @@ from sooner.lab.tuning import tune
 from sooner.models import Model, build_model, encode_to_file, features_from_file
 from sooner.models.image.frames import FrameClassifier
 from sooner.series import Series
-from sooner.train import Drawn, Source, train
+from sooner.train import Source, train
 from sooner.train.settings import Settings, cache_key, changed, settings_from_dict, to_dict
 from sooner.train.sources import InOrder, Minibatch
 from sooner.train.untrained import untrained
@@ -109,7 +109,6 @@ def stages_of(plan: Plan, work: Work) -> Stages:
         trainer = StageMaker(Sets(plan.encoder_data), work)
         encoder = replace(trainer.training(plan.encoder, 0), label="encoder")
         maker.features.update({split: maker.encoding(plan.encoder, encoder, split) for split in SPLITS})
-        maker.redrawn.extend(maker.encoding(plan.encoder, encoder, "train", draw) for draw in range(1, plan.draws))
     seeds = range(work.seeds)
     trained = {
         (each.name, seed): maker.trial(each, seed) for seed in seeds for each in plan.contenders if not each.scores_of
@@ -183,30 +182,26 @@ class StageMaker:
         sets: the data of the plan.
         work: where and how it is run.
         features: the stages of the encoder's features, if there is an encoder.
-        redrawn: those of further draws of the masks of the training series.
         tuning: keys of [training] for the trials of tuning.
     """
 
     sets: Sets
     work: Work
     features: dict[Split, Stage] = field(default_factory=dict)
-    redrawn: list[Stage] = field(default_factory=list)
     tuning: tuple[tuple[str, Any], ...] = ()
 
-    def encoding(self, encoder: Contender, training: Stage, split: Split, draw: int = 0) -> Stage:
+    def encoding(self, encoder: Contender, training: Stage, split: Split) -> Stage:
         """The features of a split in a file, and the accuracy of the encoder's own classifier on its single frames."""
 
         def act(folder: Path) -> Mapping[str, Any]:
-            source = self.sets.frames(split, masks="fixed", seed=0, draw=draw)
+            source = self.sets.frames(split, masks="fixed", seed=0)
             model = self._trained_model(encoder.settings, source, training)
             assert isinstance(model, FrameClassifier)
             observations = (batch.observations for batch in self._batches(source))
             features = encode_to_file(model.encoder, observations, folder / "features.npy")
             return {"series": len(source), "frame_accuracy": _frame_accuracy(model, features, source.labels)}
 
-        inputs = {"split": split, "data": self.sets.identity, **({"draw": draw} if draw else {})}
-        label = f"features, {split}" + (f", draw {draw + 1}" if draw else "")
-        return Stage("features", label, inputs, (training,), act)
+        return Stage("features", f"features, {split}", {"split": split, "data": self.sets.identity}, (training,), act)
 
     def trial(self, contender: Contender, seed: int) -> Trial:
         """The training of a contender, tuned before if it has a search space, and its scores."""
@@ -233,15 +228,8 @@ class StageMaker:
         frames = self.sets.limited(contender.validation).frames(split, masks=masks, seed=seed)
         if contender.reads == "frames" or not self.features:
             return frames
-        if split == "train" and self.redrawn:
-            draws = [self._vectors(stage) for stage in (self.features[split], *self.redrawn)]
-            shape = tuple(draws[0].shape[1:])
-            return Drawn(frames.labels, shape, lambda rows, epoch: draws[epoch % len(draws)][rows])
-        vectors = self._vectors(self.features[split])[: len(frames)]
-        return Series.from_arrays(vectors, frames.labels, classes=np.arange(self.sets.classes))
-
-    def _vectors(self, features: Stage) -> Tensor:
-        return features_from_file(features.folder(self.work.folder) / "features.npy")
+        vectors = features_from_file(self.features[split].folder(self.work.folder) / "features.npy")
+        return Series.from_arrays(vectors[: len(frames)], frames.labels, classes=np.arange(self.sets.classes))
 
     def untrained(self, settings: Settings, source: Source) -> Model:
         """A model with weights drawn from the seed of the settings, and the class frequencies of the source as its prior."""
@@ -285,9 +273,7 @@ class StageMaker:
         return {"reads": contender.reads, "masks": contender.masks, "data": data}
 
     def _needs(self, contender: Contender) -> tuple[Stage, ...]:
-        if contender.reads == "frames":
-            return ()
-        return (*self.features.values(), *self.redrawn)
+        return tuple(self.features.values()) if contender.reads == "features" else ()
 
     def _trained_model(self, settings: Settings, source: Source, training: Stage) -> Model:
         model = build_model(

@@ -70,8 +70,8 @@ class Sets:
         """The same with fewer validation series."""
         return replace(self, validation=validation)
 
-    def frames(self, split: Split, *, masks: str, seed: int, draw: int = 0) -> Source:
-        """The frames of a split; with masks "redrawn", the masks differ for each epoch and seed, else for each `draw`."""
+    def frames(self, split: Split, *, masks: str, seed: int) -> Source:
+        """The frames of a split; with masks "redrawn", the masks differ for each epoch and seed."""
         limit = None if split != "validation" or self.validation == "all" else int(self.validation)
         if self.plan.set not in FRAMES:
             return self._video_features(split, limit)
@@ -87,10 +87,10 @@ class Sets:
             seed=seed if redrawn else 0,
         )
 
-        def observe(rows: Tensor, epoch: int) -> Tensor:
-            return series.batch(rows, epoch if redrawn else draw).observations
+        def draw(rows: Tensor, epoch: int) -> Tensor:
+            return series.batch(rows, epoch if redrawn else 0).observations
 
-        return Drawn(series.labels, (series.time, SIDE, SIDE), observe)
+        return Drawn(series.labels, (series.time, SIDE, SIDE), draw)
 
     def _video_features(self, split: Split, limit: int | None) -> Series:
         clips = self._clips(split)
