@@ -1,4 +1,4 @@
-"""ServiceLimits: what is above one is refused in a sentence, and costs the others nothing."""
+"""Limits: what is above one is refused in a sentence, and costs the others nothing."""
 
 import asyncio
 import threading

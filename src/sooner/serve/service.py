@@ -269,7 +269,7 @@ class Service:
         reading, outcome, seconds = gathering
         self._publish(outcome.events)
         rejected = Counter(rejection.kind for rejection in (*outcome.rejected, *reading.rejected))
-        self.metrics.gathered(outcome.accepted, rejected, len(self.live), seconds, self._lag)
+        self.metrics.gathered(outcome.accepted, rejected, seconds, self._lag)
         return reading.answers(outcome, self.published.last_id)
 
     def refuse_unless_ready(self) -> None:
