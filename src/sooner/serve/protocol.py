@@ -77,7 +77,7 @@ class ObservationsProtocol(HttpToolsProtocol):
         """Hand the body of a request over."""
         cycle: Any = self.cycle
         if isinstance(cycle, DirectCycle):
-            self._service.gatherer.hand_over(bytes(cycle.body), cycle.answer)
+            self._service.hand_over(bytes(cycle.body), cycle.answer)
         else:
             super().on_message_complete()
 

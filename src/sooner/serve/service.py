@@ -123,6 +123,15 @@ class Service:
         refuse_many_lines(body)
         return await self.gatherer.submit(body)
 
+    def hand_over(self, body: bytes, answer: Callable[[Answer], None]) -> None:
+        """As `observe`, for callers that do not wait."""
+        try:
+            refuse_many_lines(body)
+        except Refusal as refusal:
+            answer(refusal)
+        else:
+            self.gatherer.hand_over(body, answer)
+
     async def threshold(self) -> dict[str, Any]:
         """For `GET /v1/threshold`."""
         return await self.call(lambda _: self.dial.state(self.live.rule))
