@@ -1,10 +1,10 @@
 """What `sooner serve` costs beside the bare fleet, and whether it keeps its promises under load. Processes on loopback.
 
 In one run and in turns: requests of 1,000 lines against `Fleet.update` of the same observations already parsed; 200 clients with
-one line a request against `plain_service.py`, a naive FastAPI service (uvicorn with its defaults, uvloop and httptools) that updates
-its fleet once for each line: with a Pydantic model for the body, and, as `unchecked`, without any check; the journal against none.
-Then kills under load, and a run at a fixed rate. A small recurrent model (3 channels, 32 hidden units, 4 classes, order 5) that never
-decides by itself.
+one line a request against `plain_service.py`, a naive FastAPI service (uvicorn with uvloop and httptools, no log) that updates
+its fleet once for each line: with a Pydantic model for the body, and, as `unchecked`, without any check; the journal against
+none. Then kills under load, and a run at a fixed rate. A small recurrent model (3 channels, 32 hidden units, 4 classes, order 5)
+that never decides by itself.
 
     python benchmarks/serve.py                     # two minutes
     python benchmarks/serve.py --kills 20          # 20 kills at random moments under load

@@ -45,8 +45,8 @@ def test_requests_on_one_connection_are_answered_in_order(connection):
 def test_a_request_that_comes_in_two_pieces_is_answered(connection, cut):
     whole = request(line(f"cut{cut}", [1, 2]))
     connection.sendall(whole[:cut])
+    connection.settimeout(0.1)
     with pytest.raises(TimeoutError):
-        connection.settimeout(0.1)
         connection.recv(1)
     connection.settimeout(5)
     connection.sendall(whole[cut:])

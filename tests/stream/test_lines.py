@@ -344,7 +344,9 @@ def test_lines_with_and_without_a_time_are_read_together():
 
 
 def test_many_lines_are_read_as_few_are():
-    lines = [b'{"series": "s%d", "x": [%d, 1], "end": %s}' % (i, i, b"true" if i % 7 == 0 else b"false") for i in range(3000)]
+    lines = [
+        b'{"series": "s%d", "x": [%d, 1], "end": %s}' % (i, i, b"true" if i % 7 == 0 else b"false") for i in range(3000)
+    ]
     reader = reader_of(Fields(series="series", channels=("a", "b")))
     reader.read([lines[0]])
     batch = reader.read(lines)

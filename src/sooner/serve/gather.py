@@ -1,10 +1,10 @@
 """Arrivals are gathered for a few milliseconds, and the fleet is updated once for all of them.
 
 A gathering passes two stages, each in a thread of its own: its lines are read and the fleet takes them, and the journal is put on
-disk. While one is taken the one before is written. Under load the gatherings grow by themselves, and an update of many series costs
-little more than one of a few. What waits is bounded; beyond the bound a request is refused, and its client retries.
+disk. While one is taken the one before is written. Under load the gatherings grow by themselves, and an update of many series
+costs little more than one of a few. What waits is bounded; beyond the bound a request is refused, and its client retries.
 
-A third thread for reading was rejected: it and the fleet waited for each other's interpreter lock, and it brought nothing.
+A third thread, which read lines, was rejected: it and the fleet waited for each other's interpreter lock, and it gained nothing.
 """
 
 import asyncio
