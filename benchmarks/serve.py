@@ -305,7 +305,7 @@ def soaked(folder: Path, seconds: float, series: int, rate: float) -> dict[str, 
     ]
     slowest, slots = Load(), 0
     while (now := time.perf_counter() - start) < seconds:
-        load_ = load_of(service.port, [iter(requests[part::4]) for part in range(4)], 60.0)
+        load_ = load_of(service.port, [iter([request]) for request in requests], 60.0)
         slowest.seconds += load_.seconds
         assert not load_.refused, load_.refused[:3]
         sent, slots = sent + series, slots + 1
