@@ -1,11 +1,14 @@
 """A load of HTTP requests on loopback: prepared bytes over a few open connections, which costs the client next to nothing."""
 
 import asyncio
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-HEAD = b"POST /v1/observations HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n"
+LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
+HEAD = "POST {} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n"
 
 
 @dataclass
@@ -22,41 +25,63 @@ class Load:
         return 1e3 * ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def request_of(lines: Sequence[str]) -> bytes:
+def request_of(lines: Sequence[str], path: str = "/v1/observations") -> bytes:
     """A request with these lines."""
     body = "\n".join(lines).encode()
-    return HEAD % len(body) + body
+    return HEAD.format(path, len(body)).encode() + body
 
 
-async def _answered(reader: asyncio.StreamReader) -> int:
-    """Read an answer; returns its status."""
-    head = await reader.readuntil(b"\r\n\r\n")
-    for row in head.split(b"\r\n"):
-        if row.lower().startswith(b"content-length:"):
-            await reader.readexactly(int(row.split(b":")[1]))
-    return int(head.split(b" ", 2)[1])
+class _Connection(asyncio.Protocol):
+    """One connection that sends its requests one after the other."""
 
+    def __init__(self, requests: Iterator[bytes], load: Load, until: float) -> None:
+        self.requests, self.load, self.until = requests, load, until
+        self.ended = asyncio.get_running_loop().create_future()
+        self.found = b""
 
-async def _connection(port: int, requests: Iterator[bytes], load: Load, until: float) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        for request in requests:
-            start = time.perf_counter()
-            if start >= until:
-                return
-            writer.write(request)
-            status = await _answered(reader)
-            if status == 200:
-                load.seconds.append(time.perf_counter() - start)
-            else:
-                load.refused.append(status)
-    finally:
-        writer.close()
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        self.send()
+
+    def send(self) -> None:
+        self.start = time.perf_counter()
+        request = next(self.requests, None) if self.start < self.until else None
+        if request is None:
+            self.transport.close()
+            return
+        self.transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        self.found += data
+        head, _, body = self.found.partition(b"\r\n\r\n")
+        length = LENGTH.search(head)
+        if length is None or len(body) < int(length[1]):
+            return
+        if (status := int(head[9:12])) == 200:
+            self.load.seconds.append(time.perf_counter() - self.start)
+        else:
+            self.load.refused.append(status)
+        self.found = b""
+        self.send()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if error is None:
+            self.ended.set_result(None)
+        else:
+            self.ended.set_exception(error)
 
 
 async def _loaded(port: int, per_connection: Sequence[Iterator[bytes]], seconds: float) -> Load:
     load, start = Load(), time.perf_counter()
-    await asyncio.gather(*(_connection(port, requests, load, start + seconds) for requests in per_connection))
+
+    async def connection(requests: Iterator[bytes]) -> None:
+        loop = asyncio.get_running_loop()
+        _, protocol = await loop.create_connection(
+            lambda: _Connection(requests, load, start + seconds), "127.0.0.1", port
+        )
+        await protocol.ended
+
+    await asyncio.gather(*map(connection, per_connection))
     load.whole = time.perf_counter() - start
     return load
 

@@ -1,8 +1,10 @@
 """What `sooner serve` costs beside the bare fleet, and whether it keeps its promises under load. Processes on loopback.
 
 In one run and in turns: requests of 1,000 lines against `Fleet.update` of the same observations already parsed; 200 clients with
-one line a request against a service that updates its fleet once for each; the journal against none. Then kills under load, and a
-run at a fixed rate. A small recurrent model (3 channels, 32 hidden units, 4 classes, order 5) that never decides by itself.
+one line a request against `plain_service.py`, a naive FastAPI service (uvicorn with uvloop and httptools, no log) that updates
+its fleet once for each line: with a Pydantic model for the body, and, as `unchecked`, without any check; the journal against
+none. Then kills under load, and a run at a fixed rate. A small recurrent model (3 channels, 32 hidden units, 4 classes, order 5)
+that never decides by itself.
 
     python benchmarks/serve.py                     # two minutes
     python benchmarks/serve.py --kills 20          # 20 kills at random moments under load
@@ -187,9 +189,11 @@ def many_lines(port: int, x: np.ndarray, seconds: float) -> tuple[float, Load]:
     return LINES * len(loads.seconds) / loads.whole, loads
 
 
-def single_lines(port: int, x: np.ndarray, clients: int, seconds: float) -> tuple[float, Load]:
+def single_lines(
+    port: int, x: np.ndarray, clients: int, seconds: float, path: str = "/v1/observations"
+) -> tuple[float, Load]:
     """Lines a second, one in each request of so many clients."""
-    requests = [request_of(lines_of(x, index, 1)) for index in range(clients)]
+    requests = [request_of(lines_of(x, index, 1), path) for index in range(clients)]
     loads = load_of(port, [itertools.repeat(request) for request in requests], seconds)
     return len(loads.seconds) / loads.whole, loads
 
@@ -208,7 +212,8 @@ def throughput(folder: Path, repeats: int, seconds: float) -> dict[str, float]:
     plain = subprocess.Popen(
         [sys.executable, str(Path(__file__).with_name("plain_service.py")), str(file), str(memory.port + 1)]
     )
-    found: dict[str, list[float]] = {name: [] for name in ("bare", "many", "journal", "clients", "plain", "plain_one")}
+    names = ("bare", "many", "journal", "clients", "plain", "unchecked", "plain_one")
+    found: dict[str, list[float]] = {name: [] for name in names}
     slowest, cpu, bare_cpu = [], [], []
     time.sleep(8)  # the plain service has no way to say that it is there
     for port in (memory.port, journal.port):
@@ -226,6 +231,7 @@ def throughput(folder: Path, repeats: int, seconds: float) -> dict[str, float]:
         found["clients"].append(rate)
         slowest.append(load_.percentile(0.99))
         found["plain"].append(single_lines(memory.port + 1, x, CLIENTS, seconds)[0])
+        found["unchecked"].append(single_lines(memory.port + 1, x, CLIENTS, seconds, "/v1/unchecked")[0])
         found["plain_one"].append(single_lines(memory.port + 1, x, 1, seconds)[0])
     for service in (memory, journal):
         service.end()
@@ -240,6 +246,7 @@ def throughput(folder: Path, repeats: int, seconds: float) -> dict[str, float]:
         "many_over_bare_cpu": median(bare_cpu) / median(cpu),
         "journal_over_memory": rates["journal"] / rates["many"],
         "clients_over_plain": rates["clients"] / rates["plain"],
+        "clients_over_unchecked": rates["clients"] / rates["unchecked"],
         "clients_over_plain_one_client": rates["clients"] / rates["plain_one"],
         "clients_p99_ms": median(slowest),
         **{f"{name}_per_second": rate for name, rate in rates.items()},
@@ -298,7 +305,7 @@ def soaked(folder: Path, seconds: float, series: int, rate: float) -> dict[str, 
     ]
     slowest, slots = Load(), 0
     while (now := time.perf_counter() - start) < seconds:
-        load_ = load_of(service.port, [iter(requests[part::4]) for part in range(4)], 60.0)
+        load_ = load_of(service.port, [iter([request]) for request in requests], 60.0)
         slowest.seconds += load_.seconds
         assert not load_.refused, load_.refused[:3]
         sent, slots = sent + series, slots + 1

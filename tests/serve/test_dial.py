@@ -153,6 +153,7 @@ def test_metrics_count_and_name_no_series(service):
     ):
         assert name in text, name
     assert "secret-name" not in text
+    assert f"sooner_series_active {service.client.get('/v1/stats').json()['open']:.1f}" in text
     stats = service.client.get("/v1/stats").json()
     assert stats["decisions"] == sum(stats["labels"].values())
     assert stats["rejected"]["json"] >= 1

@@ -47,7 +47,7 @@ def show(browser):
     def opened(running, *, width=1280, height=900, scheme="light", ready="#live:not([hidden])"):
         contexts.append(browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme))
         page = contexts[-1].new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(30_000)
         page.noise = []
         page.on("console", lambda message: page.noise.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: page.noise.append(f"error: {error}"))

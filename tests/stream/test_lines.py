@@ -11,6 +11,7 @@ from sooner.models.image.encoders import Identity
 from sooner.rules import MSPRT
 from sooner.series import with_mask
 from sooner.stream import Fleet, decisions_of
+from sooner.stream.lines import Fields, reader_of
 
 
 def fleet_of(channels=2, **options):
@@ -332,3 +333,26 @@ class TestGaps:
         assert "`times['']` must be a number or a timestamp, got 'noon'" in said_by(
             objects({"p": 1, "time": "noon"}), **rule
         )
+
+
+def test_lines_with_and_without_a_time_are_read_together():
+    reader = reader_of(Fields(series="series", time="time", channels=("a", "b")))
+    assert reader.read([b'{"series": "first", "x": [0, 0]}'])
+    batch = reader.read([b'{"series": "p", "x": [1, 2]}', b'{"series": "q", "x": [3, 4], "time": "12:00"}'])
+    assert batch.ats == [None, "12:00"]
+    assert batch.values.tolist() == [[1, 2], [3, 4]]
+
+
+def test_many_lines_are_read_as_few_are():
+    lines = [
+        b'{"series": "s%d", "x": [%d, 1], "end": %s}' % (i, i, b"true" if i % 7 == 0 else b"false") for i in range(3000)
+    ]
+    reader = reader_of(Fields(series="series", channels=("a", "b")))
+    reader.read([lines[0]])
+    batch = reader.read(lines)
+    assert batch.keys == [f"s{i}" for i in range(3000)]
+    assert batch.values.tolist() == [[i, 1] for i in range(3000)]
+    assert batch.ends == list(range(0, 3000, 7))
+    wider = reader.read([*lines[:2000], b'{"series": "wide", "x": [1, 2, 3]}'])
+    assert [arrival.number for arrival in wider] == list(range(3002, 5003))
+    assert wider[-1].observation.tolist() == [1, 2, 3]

@@ -13,7 +13,7 @@ from sooner.estimator import load
 from sooner.extras import refuse_missing
 from sooner.stream.journal import Journal
 
-_ACCESS, _LIMITS, _SOURCES = "Access", "ServiceLimits", "Sources"
+_ACCESS, _LIMITS, _SOURCES = "Access", "Limits", "Sources"
 
 
 def serve(

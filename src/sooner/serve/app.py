@@ -149,7 +149,7 @@ class _Reads:
 
     async def metrics(self) -> Response:
         """Metrics in the text format of Prometheus."""
-        return Response(self._service.metrics.text(), media_type="text/plain; version=0.0.4")
+        return Response(self._service.metrics.text(len(self._service.live)), media_type="text/plain; version=0.0.4")
 
     async def livez(self) -> Response:
         """Whether the process answers."""

@@ -1,9 +1,10 @@
 """Arrivals are gathered for a few milliseconds, and the fleet is updated once for all of them.
 
-A gathering passes three stages, each in a thread of its own: its lines are read, the fleet takes them, and the journal is put on
-disk. While one is taken the next one is read and the one before is written. Under load the gatherings grow by themselves, and an
-update of many series costs little more than one of a few. What waits is bounded; beyond the bound a request is refused, and its
-client retries.
+A gathering passes two stages, each in a thread of its own: its lines are read and the fleet takes them, and the journal is put on
+disk. While one is taken the one before is written. Under load the gatherings grow by themselves, and an update of many series
+costs little more than one of a few. What waits is bounded; beyond the bound a request is refused, and its client retries.
+
+A third thread, which read lines, was rejected: it and the fleet waited for each other's interpreter lock, and it gained nothing.
 """
 
 import asyncio
@@ -14,32 +15,29 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from sooner.serve.answers import Refusal
 
 Answer = dict[str, Any] | Refusal
-R = TypeVar("R")
 T = TypeVar("T")
 _PLENTY, _LARGEST = 2**15, 2**20
 _LOG = logging.getLogger("sooner.serve")
 
 
-class GatherStages(NamedTuple, Generic[R, T]):
+class GatherStages(NamedTuple, Generic[T]):
     """What is done with the bodies of gathered requests.
 
     Attributes:
-        read: reads their lines.
-        take: hands the lines to the fleet.
+        take: reads their lines, and hands them to the fleet.
         write: puts what was taken on disk, and returns the answer to each request.
     """
 
-    read: Callable[[Sequence[bytes]], Awaitable[R]]
-    take: Callable[[R], Awaitable[T]]
+    take: Callable[[Sequence[bytes]], Awaitable[T]]
     write: Callable[[T], Awaitable[Sequence[Answer]]]
 
 
 class _Request(NamedTuple):
     body: bytes
-    answered: "asyncio.Future[dict[str, Any]]"
+    answer: Callable[[Answer], None]
 
 
-class Gatherer(Generic[R, T]):
+class Gatherer(Generic[T]):
     """Collects requests, and passes them on together.
 
     Args:
@@ -52,7 +50,7 @@ class Gatherer(Generic[R, T]):
 
     def __init__(
         self,
-        stages: GatherStages[R, T],
+        stages: GatherStages[T],
         idle: Callable[[], Awaitable[None]],
         pause: Callable[[], float],
         *,
@@ -65,8 +63,7 @@ class Gatherer(Generic[R, T]):
         self._bytes = 0
         self._arrived = asyncio.Event()
         self._closed = False
-        # One gathering waits before each of the later stages; None ends a stage.
-        self._read: asyncio.Queue[tuple[list[_Request], R] | None] = asyncio.Queue(1)
+        # One gathering waits to be written; None ends that.
         self._taken: asyncio.Queue[tuple[list[_Request], T] | None] = asyncio.Queue(1)
 
     @property
@@ -87,16 +84,29 @@ class Gatherer(Generic[R, T]):
 
     async def submit(self, body: bytes) -> dict[str, Any]:
         """The answer to a request, once what it contains is durable."""
+        answered: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+
+        def answer(found: Answer) -> None:
+            if answered.done():  # the client has gone
+                return
+            if isinstance(found, Refusal):
+                answered.set_exception(found)
+            else:
+                answered.set_result(found)
+
         self.refuse_if_full()
-        request = _Request(body, asyncio.get_running_loop().create_future())
-        self._requests.append(request)
+        self.hand_over(body, answer)
+        return await answered
+
+    def hand_over(self, body: bytes, answer: Callable[[Answer], None]) -> None:
+        """Process a request; its answer goes to a function, once what the request contains is durable."""
+        self._requests.append(_Request(body, answer))
         self._bytes += len(body)
         self._arrived.set()
-        return await request.answered
 
     async def run(self) -> None:
         """Process requests until `close`."""
-        later = [asyncio.create_task(self._take_all()), asyncio.create_task(self._write_all())]
+        writing = asyncio.create_task(self._write_all())
         while not (self._closed and not self._requests):
             try:
                 async with asyncio.timeout(max(0.001, self._pause())):
@@ -106,31 +116,22 @@ class Gatherer(Generic[R, T]):
                 continue
             if self._bytes < _PLENTY and not self._closed:
                 await asyncio.sleep(self._window)
-            await self._read_next()
-        await self._read.put(None)
-        await asyncio.gather(*later)
+            await self._take_next()
+        await self._taken.put(None)
+        await writing
 
     def close(self) -> None:
         """Accept nothing more; `run` ends when all that waits is processed."""
         self._closed = True
         self._arrived.set()
 
-    async def _read_next(self) -> None:
+    async def _take_next(self) -> None:
         requests = self._next()
         if requests:
             with _Answering(requests) as failing:
-                read = await self._stages.read([request.body for request in requests])
-            if not failing.failed:
-                await self._read.put((requests, read))
-
-    async def _take_all(self) -> None:
-        while (entry := await self._read.get()) is not None:
-            requests, read = entry
-            with _Answering(requests) as failing:
-                taken = await self._stages.take(read)
+                taken = await self._stages.take([request.body for request in requests])
             if not failing.failed:
                 await self._taken.put((requests, taken))
-        await self._taken.put(None)
 
     async def _write_all(self) -> None:
         while (entry := await self._taken.get()) is not None:
@@ -162,12 +163,7 @@ class _Answering:
     def answer(self, answers: Sequence[Answer]) -> None:
         """Give each request its answer."""
         for request, found in zip(self._requests, answers, strict=True):
-            if request.answered.done():  # the client has gone
-                continue
-            if isinstance(found, Refusal):
-                request.answered.set_exception(found)
-            else:
-                request.answered.set_result(found)
+            request.answer(found)
 
     def __enter__(self) -> "_Answering":
         return self

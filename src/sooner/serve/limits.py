@@ -1,4 +1,4 @@
-"""ServiceLimits: how much of everything one service takes before it refuses in a sentence."""
+"""Limits: how much of everything one service takes before it refuses in a sentence."""
 
 import asyncio
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class ServiceLimits:
-    """ServiceLimits of a service.
+    """Limits of a service.
 
     Attributes:
         body: bytes of a request or a WebSocket frame.

@@ -80,7 +80,7 @@ class Metrics:
         prometheus.Info("sooner_build", "Version.", registry=own).info({"version": version("sooner")})
         prometheus.ProcessCollector(registry=own)
 
-    def gathered(self, accepted: int, rejected: Counter[str], open_series: int, seconds: float, lag: float) -> None:
+    def gathered(self, accepted: int, rejected: Counter[str], seconds: float, lag: float) -> None:
         """Count one gathering of lines: `seconds` for all of it, `lag` for the journal."""
         self.observations += accepted
         self._observations.inc(accepted)
@@ -89,7 +89,6 @@ class Metrics:
             self.rejected[reason] += count
             self._rejected.labels(reason).inc(count)
         self._update.observe(seconds)
-        self._active.set(open_series)
         self._lag.set(lag)
 
     def decided(self, events: Sequence[Event]) -> None:
@@ -122,8 +121,9 @@ class Metrics:
             "uptime": now - self.began,
         }
 
-    def text(self) -> bytes:
+    def text(self, open_series: int) -> bytes:
         """For `/metrics`, in the text format of Prometheus."""
+        self._active.set(open_series)  # here, because series end by silence too
         return prometheus.generate_latest(self.registry)
 
 

@@ -54,7 +54,7 @@ class Reading:
             own_late = bisect_right(late, end) - bisect_left(late, start + 1)
             accepted = count - len(own) - own_late
             answers.append(
-                _refusal_of_all(own, accepted + own_late) or _answer(own, start, accepted, own_late, last_id)
+                _refusal_of_all(own, start, accepted + own_late) or _answer(own, start, accepted, own_late, last_id)
             )
         return answers
 
@@ -153,7 +153,7 @@ def _renumbered(rejection: Rejection, start: int) -> str:
     return rejection.reason.replace(f"`line {rejection.line}`", f"`line {rejection.line - start}`", 1)
 
 
-def _refusal_of_all(rejected: Sequence[Rejection], others: int) -> Refusal | None:
+def _refusal_of_all(rejected: Sequence[Rejection], start: int, others: int) -> Refusal | None:
     """The refusal of a request, if a limit was above all of its lines, or none of them is text."""
     kinds = {rejection.kind for rejection in rejected}
     if others or len(kinds) != 1:
@@ -161,7 +161,7 @@ def _refusal_of_all(rejected: Sequence[Rejection], others: int) -> Refusal | Non
     status = {"limit": 429, "size": 413, "text": 422}.get(kinds.pop())
     if status is None:
         return None
-    return Refusal(status, rejected[0].reason, retry_after=1 if status == 429 else None)
+    return Refusal(status, _renumbered(rejected[0], start), retry_after=1 if status == 429 else None)
 
 
 def _without(

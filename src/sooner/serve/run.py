@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import uvicorn
 from sooner.errors import InvalidArgument
 from sooner.serve.access import Access
 from sooner.serve.app import application
+from sooner.serve.protocol import ObservationsProtocol
 from sooner.serve.service import Service, Source
 
 Tell = Callable[[str], None]
@@ -132,6 +134,7 @@ def server_of(service: Service, address: Address, access: Access, tell: Tell, so
     """The server of a service; `server.serve([listening(address)])` runs it until `server.should_exit`."""
     config = uvicorn.Config(
         application(service, access, sources),
+        http=partial(ObservationsProtocol, service, access),  # type: ignore[arg-type]
         ssl_certfile=address.certificate,
         ssl_keyfile=address.key,
         log_level="warning",

@@ -82,16 +82,14 @@ class Service:
         self.stopping, self.ended = asyncio.Event(), asyncio.Event()
         self._gathering: asyncio.Task[None] | None = None
         self.gatherer = Gatherer(
-            GatherStages(self._read, self._take, self._write),
+            GatherStages(self._take, self._write),
             self._tick,
             self._pause,
             window=settings.window,
             waiting=self.limits.waiting,
         )
         self._bodies = bodies
-        self._worker, self._reader, self._writer = (
-            ThreadPoolExecutor(1, thread_name_prefix=name) for name in ("fleet", "reader", "writer")
-        )
+        self._worker, self._writer = (ThreadPoolExecutor(1, thread_name_prefix=name) for name in ("fleet", "writer"))
         self._durable: dict[int, Event] = {}
         self._connections, self._lag = 0, 0.0
         self._failed: tuple[float, str] | None = None  # when the journal could not be written, and why
@@ -124,6 +122,15 @@ class Service:
         """What became of lines of observations, once it is durable."""
         refuse_many_lines(body)
         return await self.gatherer.submit(body)
+
+    def hand_over(self, body: bytes, answer: Callable[[Answer], None]) -> None:
+        """As `observe`, for callers that do not wait."""
+        try:
+            refuse_many_lines(body)
+        except Refusal as refusal:
+            answer(refusal)
+        else:
+            self.gatherer.hand_over(body, answer)
 
     async def threshold(self) -> dict[str, Any]:
         """For `GET /v1/threshold`."""
@@ -184,7 +191,7 @@ class Service:
             await self.drain()
             await asyncio.gather(*reading)
             await self.call(lambda _: self.live.close())
-            for executor in (self._reader, self._worker, self._writer):
+            for executor in (self._worker, self._writer):
                 executor.shutdown()
 
     async def drain(self) -> None:
@@ -243,16 +250,12 @@ class Service:
             text = f"{self.limits.connections:,} event streams and WebSockets are open, the limit of this service."
             raise Refusal(429, text, retry_after=10)
 
-    async def _read(self, bodies: Sequence[bytes]) -> Reading:
-        """The first stage of a gathering."""
-        return await self._in(self._reader, lambda: self._bodies.read(bodies))
-
-    async def _take(self, reading: Reading) -> Gathering:
-        """The second stage: in the worker, the fleet takes the lines."""
+    async def _take(self, bodies: Sequence[bytes]) -> Gathering:
+        """The first stage: in the worker, the lines are read and the fleet takes them."""
         began = time.perf_counter()
 
         def taken(now: float) -> tuple[Reading, Outcome]:
-            admitted = self._bodies.admitted(reading, self.live, now)
+            admitted = self._bodies.admitted(self._bodies.read(bodies), self.live, now)
             before = len(self.live)
             outcome = self.live.take(admitted.arrivals, now)
             self._bodies.opened(len(self.live) - before + len(outcome.events))  # each event has closed one
@@ -265,16 +268,17 @@ class Service:
             raise self._unwritable(error) from None
 
     async def _write(self, gathering: Gathering) -> Sequence[Answer]:
-        """The third stage: the answers, once all is on disk."""
+        """The second stage: the answers, once all is on disk."""
         try:
-            await self._in(self._writer, self._sync)
+            if self.folder is not None:
+                await self._in(self._writer, self._sync)
         except OSError as error:
             raise self._unwritable(error) from None
         self._failed = None
         reading, outcome, seconds = gathering
         self._publish(outcome.events)
         rejected = Counter(rejection.kind for rejection in (*outcome.rejected, *reading.rejected))
-        self.metrics.gathered(outcome.accepted, rejected, len(self.live), seconds, self._lag)
+        self.metrics.gathered(outcome.accepted, rejected, seconds, self._lag)
         return reading.answers(outcome, self.published.last_id)
 
     def refuse_unless_ready(self) -> None:

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -25,6 +26,7 @@ with suppress(ImportError):  # of the extra `sooner[serve]`
 Layout: TypeAlias = Literal["jsonl", "csv"]
 
 _LONGEST_TIME = 64
+_CHUNK = 1024
 WHOLE = "x"
 """The field that holds a whole observation."""
 _READS = "They are the channels that were asked for."
@@ -146,6 +148,15 @@ class LineReader(ABC):
         return text
 
 
+class _Columns(NamedTuple):
+    """Some lines as columns; `ends` are the indices of those that end their series."""
+
+    keys: list[Any]
+    values: FloatArray
+    ats: list[Any]
+    ends: list[int]
+
+
 class JsonLines(LineReader):
     """One JSON object in each line."""
 
@@ -169,15 +180,37 @@ class JsonLines(LineReader):
         return read
 
     def _at_once(self, lines: Sequence[str | bytes]) -> ArrivalBatch | None:
-        """The lines as columns, if all of them are good and alike: a fifth of the time. None for others."""
+        """The lines as columns, if all of them are good and alike: a tenth of the time. None for others."""
         fields = self._known
         assert fields is not None
-        try:
-            records = [_fast_loads(line) for line in lines]
-            keys = [record[fields.series] for record in records] if self._named else [UNNAMED] * len(records)
-            values = _columns_of(records, self._channels, strict=self._fields.channels is None)
-        except (ValueError, TypeError, LookupError, RecursionError, OverflowError):
-            return None
+        chunks: list[_Columns] = []
+        for first in range(0, len(lines), _CHUNK):  # so few that their records stay in the CPU's cache
+            try:
+                chunk = self._columns(lines[first : first + _CHUNK], first, fields)
+            except (ValueError, TypeError, LookupError, RecursionError, OverflowError):
+                return None
+            if chunk is None or chunk.values.shape[1:] != (chunks or [chunk])[0].values.shape[1:]:
+                return None
+            chunks.append(chunk)
+        values = chunks[0].values if len(chunks) == 1 else np.concatenate([chunk.values for chunk in chunks])
+        if fields.timed:
+            values = np.concatenate([values, np.zeros((len(values), 1))], axis=1)
+        ats = list(chain.from_iterable(chunk.ats for chunk in chunks))
+        return ArrivalBatch(
+            list(chain.from_iterable(chunk.keys for chunk in chunks)),
+            values,
+            times=ats if fields.timed else None,
+            ats=None if ats.count(None) == len(ats) else ats,
+            ends=list(chain.from_iterable(chunk.ends for chunk in chunks)),
+            numbers=range(self._number + 1, self._number + len(lines) + 1),
+            texts=lines,
+        )
+
+    def _columns(self, lines: Sequence[str | bytes], first: int, fields: KnownFields) -> "_Columns | None":
+        """Some of the lines as columns; `first` of them came before."""
+        records = list(map(_fast_loads, lines))
+        keys = [record[fields.series] for record in records] if self._named else [UNNAMED] * len(records)
+        values = _columns_of(records, self._channels, strict=self._fields.channels is None)
         if values is None or not set(map(type, keys)) <= {str, int} or (self._named and "" in keys):
             return None
         if not self._named and any(record.get(fields.series) is not None for record in records):
@@ -185,22 +218,13 @@ class JsonLines(LineReader):
         ends = [index for index, record in enumerate(records) if fields.end in record]
         if not all(isinstance(records[index][fields.end], bool) for index in ends):
             return None
-        ats = [record.get(fields.time) for record in records] if fields.time in records[0] or fields.timed else None
-        if ats is not None and [_written(at) for at in ats] != ats:
+        ats = [record.get(fields.time) for record in records]
+        missing = ats.count(None)
+        if missing < len(ats) and [_written(at) for at in ats] != ats:
             return None
-        if fields.timed:
-            if ats is None or None in ats or "" in ats:
-                return None
-            values = np.concatenate([values, np.zeros((len(values), 1))], axis=1)
-        return ArrivalBatch(
-            keys,
-            values,
-            times=ats if fields.timed else None,
-            ats=ats,
-            ends=[index for index in ends if records[index][fields.end]],
-            numbers=range(self._number + 1, self._number + len(lines) + 1),
-            texts=lines,
-        )
+        if fields.timed and (missing or "" in ats):
+            return None
+        return _Columns(keys, values, ats, [first + index for index in ends if records[index][fields.end]])
 
     def _arrival(self, number: int, line: str) -> Arrival | None:
         if not line.strip():
@@ -241,14 +265,18 @@ def _columns_of(records: list[dict[str, Any]], channels: tuple[str, ...] | None,
     """(records, channels), if all records have an observation in the same form; errors of any kind for others."""
     whole = [record.get(WHOLE) for record in records]
     kinds = set(map(type, whole))
+    rows: Any
     if kinds == {list}:
-        values = np.array(whole, dtype=np.float64)
+        rows = whole
     elif strict or channels is None or list in kinds:
         return None
     else:
-        rows: Any = list(map(itemgetter(*channels), records))
-        values = np.array(rows if len(channels) > 1 else [[row] for row in rows], dtype=np.float64)
-    return values if values.ndim == 2 else None
+        rows = list(map(itemgetter(*channels), records)) if len(channels) > 1 else [[r[channels[0]]] for r in records]
+    width = len(rows[0])
+    if set(map(len, rows)) != {width}:
+        return None
+    # Half of the time of `np.array(rows)`.
+    return np.fromiter(chain.from_iterable(rows), dtype=np.float64, count=width * len(rows)).reshape(len(rows), width)
 
 
 def _object(number: int, line: str) -> dict[str, Any]:

@@ -105,7 +105,7 @@ class Runs:
         """Process some arrivals, any number for each series, in their order."""
         work = Processed(batch, rejected=list(batch.rejected))
         rows = self.rows.rows_of(batch.keys)
-        if _all_different(rows, batch.keys):
+        if len(set(batch.keys)) == len(batch):
             self._wave(work, np.arange(len(batch)), rows, now)
         else:
             for wave in batch.waves():
@@ -345,12 +345,3 @@ class Runs:
         if (many := len(self.over) - len(fleet)) > most:
             for key in list(islice((key for key in self.over if key not in fleet), many - most * 9 // 10)):
                 self.forget(key)
-
-
-def _all_different(rows: IntArray, keys: Sequence[Key]) -> bool:
-    """Whether no key comes twice; those of open series differ if their rows do."""
-    if len(keys) < 2:
-        return True
-    known = rows[rows >= 0]
-    fresh = np.flatnonzero(rows < 0)
-    return len(np.unique(known)) == len(known) and len({keys[index] for index in fresh}) == len(fresh)
