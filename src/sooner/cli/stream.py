@@ -3,7 +3,7 @@
 import signal
 import sys
 import time as clock
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -11,15 +11,21 @@ from typing import Annotated, Any, Literal
 
 from typer import Option
 
+from sooner.cli.on_engine import StreamJob, refuse_of_other_engines
+from sooner.cli.on_spark import SparkOptions, stream_on_spark
 from sooner.cli.options import EndOptions, FieldOptions, ModelFile, Threshold, grouped
 from sooner.cli.screen import NO_DEADLINE, as_json
 from sooner.cli.standard_input import StandardInput
+from sooner.errors import InvalidArgument
 from sooner.estimator import load
 from sooner.estimator.columns import fields_for
 from sooner.stream import LiveSeries
 from sooner.stream.decisions import Follower
 from sooner.stream.journal import Journal
 from sooner.stream.lines import reader_of
+
+_ENGINES: dict[str, Callable[[StreamJob, Any], None]] = {"spark": stream_on_spark}
+"""What carries the work elsewhere; each imports its packages when it is called."""
 
 
 @grouped
@@ -39,9 +45,13 @@ def stream(
         Literal["skip", "stop"],
         Option(help="Stop at a line that cannot be used, or skip it; skipped lines are counted on standard error."),
     ] = "stop",
+    engine: Annotated[
+        Literal["local", "spark"], Option(help="`spark` decides on Apache Spark (extra `sooner[spark]`).")
+    ] = "local",
     *,
     ends: EndOptions,
     names: FieldOptions,
+    spark: SparkOptions,
 ) -> None:
     """Decide live series: read one observation per line, and print each decision as soon as it is made.
 
@@ -60,12 +70,19 @@ def stream(
 
     Example: `tail -f sensors.jsonl | sooner stream pumps.sooner --idle 1m`
     """
+    options = {"spark": spark}
+    refuse_of_other_engines(engine, options)
     settings = ends.settings()
     clf = load(model)
     if threshold is not None:
         clf.threshold = threshold
     if (promise := clf.promise_) is not None:
         _tell(NO_DEADLINE if ends.has_deadline else str(promise))
+    if engine != "local":
+        if journal is not None:
+            raise InvalidArgument("journal", "left out with --engine", str(journal), "An engine keeps its own state.")
+        _ENGINES[engine](StreamJob(clf, layout, bad_lines, ends, names, _tell), options[engine])
+        return
     fields = fields_for(clf, names.columns(), end=names.end)
     written = None if journal is None else Journal(journal)
     try:
