@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo live test test-cluster test-trapping test-slow fuzz lint format bench docs wheel-check clean
+.PHONY: demo live test test-cluster test-engines test-trapping test-slow fuzz lint format bench docs wheel-check clean
 
 demo: $(READY)
 	$(BIN)/sooner demo
@@ -18,6 +18,10 @@ test: $(READY)
 
 test-cluster: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -m "cluster or faults"
+
+# The same decisions on every engine; those that cannot run here are skipped with a sentence.
+test-engines: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/engines -m engines
 
 # The tests that concern bfloat16, on a simulated machine that kills whatever multiplies in it, and on one that does so only
 # with AMX, which is switched off. TESTS=tests runs all of them on the first.

@@ -15,6 +15,7 @@ EXTRAS = {
     "ray": ("ray",),
     "report": ("plotly", "matplotlib"),
     "serve": ("aiomqtt", "fastapi", "httptools", "orjson", "prometheus_client", "uvicorn", "uvloop", "websockets"),
+    "spark": ("pandas", "pyspark"),
     "tune": ("optuna", "sqlalchemy"),
     "video": ("av",),
 }

@@ -7,6 +7,7 @@ what services and pipes need: runs, silence, deadlines in seconds, and numbered 
 from sooner.stream.arrivals import Arrival as Arrival
 from sooner.stream.arrivals import Rejection as Rejection
 from sooner.stream.batch import ArrivalBatch as ArrivalBatch
+from sooner.stream.carried import CarriedSeries as CarriedSeries
 from sooner.stream.decisions import decisions_of as decisions_of
 from sooner.stream.events import Event as Event
 from sooner.stream.events import Outcome as Outcome

@@ -1,0 +1,1 @@
+"""Apache Spark, the extra `sooner[spark]`."""
