@@ -3,8 +3,8 @@
 An engine is a package in `sooner.engines`, and has a module of its name in `carriers` with
 
 - `MISSING`: a sentence that says why it cannot run here, or None;
-- `decide(model_file, table, folder)`: the label, the time and whether the rule fired, by series ID. The table has the columns series,
-  time, hum and flow; whatever the engine writes is in the folder.
+- `decide(model_file, table, folder)`: the label, the time and whether the rule fired, by series ID. The table has the columns
+  series, time, hum and flow; whatever the engine writes is in the folder.
 
 Another module there is another way of an engine, which gets the same test.
 """

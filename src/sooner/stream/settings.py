@@ -100,3 +100,8 @@ class LiveSettings:
         refuse_unknown("late", self.late, ("ignore", "refuse"))
         remedy = "It bounds the memory of closed series."
         object.__setattr__(self, "remember", as_whole(self.remember, name="remember", low=1, remedy=remedy))
+
+    @property
+    def reads_clock(self) -> bool:
+        """Whether the end of a series, or the beginning of another one, may depend on the time of the clock."""
+        return self.idle is not None or self.deadline_seconds is not None or self.rearm.mode == "gap"

@@ -13,7 +13,7 @@ from sooner.stream.lines import reader_of
 MISSING = None
 
 
-def decide(model_file, table, folder):
+def decide(model_file, table, folder):  # noqa: ARG001
     clf = sooner.load(model_file)
     lines = [json.dumps(row) for row in pq.read_table(table).sort_by("time").to_pylist()]
     follower = Follower(LiveSeries(clf), reader_of(fields_for(clf, None)))
