@@ -1,7 +1,11 @@
 """What `sooner stream` hands to an engine, and the check that options of one engine are given with it."""
 
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from types import FrameType
 from typing import Any
 
 from sooner.cli.options import EndOptions, FieldOptions
@@ -30,6 +34,29 @@ class StreamJob:
     ends: EndOptions
     names: FieldOptions
     tell: Callable[[str], None]
+
+    @contextmanager
+    def stopping(self) -> Iterator[threading.Event]:
+        """An event that SIGTERM and Ctrl-C set."""
+        stopped = threading.Event()
+        with stopped_by_signals(stopped.set):
+            yield stopped
+
+
+@contextmanager
+def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Let SIGTERM and Ctrl-C call a function instead of ending the process."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        stop()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def refuse_of_other_engines(engine: str, options: dict[str, Any]) -> None:

@@ -1,17 +1,14 @@
 """`sooner stream`."""
 
-import signal
 import sys
 import time as clock
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any, Literal
 
 from typer import Option
 
-from sooner.cli.on_engine import StreamJob, refuse_of_other_engines
+from sooner.cli.on_engine import StreamJob, refuse_of_other_engines, stopped_by_signals
 from sooner.cli.on_spark import SparkOptions, stream_on_spark
 from sooner.cli.options import EndOptions, FieldOptions, ModelFile, Threshold, grouped
 from sooner.cli.screen import NO_DEADLINE, as_json
@@ -95,7 +92,7 @@ def stream(
             _follow(follower, source)
         else:
             _go_on(live, written)
-            with _stopped_by_signals(source):
+            with stopped_by_signals(source.stop):
                 _follow(follower, source)
             _close(live, written, stopped=source.stopped)
     finally:
@@ -141,22 +138,6 @@ def _close(live: LiveSeries, journal: Journal, *, stopped: bool) -> None:
     live.snapshot()
     if stopped:
         _tell(f"Stopped. {len(live):,} open series are kept in {journal.folder}.")
-
-
-@contextmanager
-def _stopped_by_signals(source: StandardInput) -> Iterator[None]:
-    """Let SIGTERM and Ctrl-C end the input."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        source.stop()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _tell(text: str) -> None:

@@ -13,7 +13,7 @@ from sooner.errors import InvalidArgument
 from sooner.stream.arrivals import RefusedLine, Rejection
 from sooner.stream.batch import ArrivalBatch
 from sooner.stream.events import Event
-from sooner.types import IntArray
+from sooner.types import FloatArray, IntArray
 
 BadRows: TypeAlias = Literal["keep", "stop"]
 
@@ -81,14 +81,18 @@ class RowReader:
             if reason is not None
         ]
         rows = rows if good.all() else rows[good]
-        values = rows[[f"x{index}" for index in range(self.width)]].to_numpy(dtype=np.float64)
+        values = self._values(rows)
+        ends = rows["end"].to_numpy(dtype=bool)
+        bare = ends & np.isnan(values).all(axis=1)  # rows that only end their series
+        values = values[~bare]
         ats = rows["at"].tolist()
         return ArrivalBatch(
             rows["series"].tolist(),
             np.concatenate([values, np.zeros((len(values), 1))], axis=1) if self.timed else values,
+            np.where(bare, -1, np.cumsum(~bare) - 1) if bare.any() else None,
             times=self._ticks(ats) if self.timed else None,
             ats=ats,
-            ends=np.flatnonzero(rows["end"].to_numpy(dtype=bool)).tolist(),
+            ends=np.flatnonzero(ends).tolist(),
             numbers=range(1, len(rows) + 1),
             texts=_Texts(rows),
             rejected=rejected,
@@ -97,8 +101,7 @@ class RowReader:
     def _sorted(self, rows: pd.DataFrame) -> IntArray:
         """The rows by time, then by series; what is equal in both is sorted by values, as Spark promises no order."""
         names = pd.factorize(rows["series"], sort=True, use_na_sentinel=True)[0]
-        values = [rows[f"x{index}"].to_numpy() for index in reversed(range(self.width))]
-        order: IntArray = np.lexsort([*values, names, rows["order"].to_numpy()])
+        order: IntArray = np.lexsort([*self._values(rows).T[::-1], names, rows["order"].to_numpy()])
         return order
 
     def _reasons(self, rows: pd.DataFrame) -> list[str | None]:
@@ -106,7 +109,9 @@ class RowReader:
         broken = rows["broken"].notna().to_numpy()
         unnamed = rows["series"].isna().to_numpy() | (rows["series"] == "").fillna(True).to_numpy(dtype=bool)
         untimed = rows["at"].isna().to_numpy() | (rows["order"].isna().to_numpy() if self.reads_text else False)
-        odd = rows["width"].to_numpy() != self.width
+        odd = (rows["width"].to_numpy() != self.width) & ~(
+            rows["end"].to_numpy(dtype=bool) & (rows["width"] < 0).to_numpy()
+        )
         reasons: list[str | None] = [None] * len(rows)
         for index in np.flatnonzero(broken | unnamed | untimed | odd).tolist():
             if broken[index]:
@@ -118,6 +123,11 @@ class RowReader:
             else:
                 reasons[index] = f"The model reads {self.width} numbers."
         return reasons
+
+    def _values(self, rows: pd.DataFrame) -> FloatArray:
+        """(rows, width): the observations."""
+        values: FloatArray = rows[[f"x{index}" for index in range(self.width)]].to_numpy(dtype=np.float64)
+        return values
 
     def _ticks(self, ats: list[str]) -> list[Any]:
         """The times for gaps, with the unit that they have in a table."""
