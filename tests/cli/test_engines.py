@@ -20,6 +20,22 @@ MISTAKES = {
         ["train", "digits", "--model", "recurrent", "--engine", "ray"],
         '`--engine` must be one that is installed, got no package `ray`. Install it: pip install "sooner[ray]".',
     ),
+    "options of another engine": (
+        ["stream", "m.sooner", "--source", "in"],
+        "`--source` must be given together with --engine spark, got alone. Give both options.",
+    ),
+    "live series of an engine with a journal": (
+        ["stream", "MODEL", "--engine", "spark", "--journal", "j"],
+        "`--journal` must be left out with --engine, got j. An engine keeps its own state.",
+    ),
+    "Spark without a sink": (
+        ["stream", "MODEL", "--engine", "spark", "--source", "in"],
+        "`--sink` must be given with --engine spark, got none. It is the name of a folder.",
+    ),
+    "Spark without the extra": (
+        ["stream", "MODEL", "--engine", "spark", "--source", "in", "--sink", "out"],
+        '`--engine` must be one that is installed, got no package `pyspark`. Install it: pip install "sooner[spark]".',
+    ),
     "a plan without the extra": (
         ["reproduce", "sat_nmnist_h", "--engine", "ray"],
         '`--engine` must be one that is installed, got no package `ray`. Install it: pip install "sooner[ray]".',
@@ -36,11 +52,15 @@ def said_by(words, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("case", MISTAKES)
-def test_a_mistake_gets_this_sentence(case, monkeypatch, capsys, tmp_path):
+def test_a_mistake_gets_this_sentence(case, monkeypatch, capsys, tmp_path, home):
     monkeypatch.chdir(tmp_path)
     if "extra" in case:
-        monkeypatch.setitem(sys.modules, "ray", None)
+        for package in ("ray", "pyspark"):
+            monkeypatch.setitem(sys.modules, package, None)
+        for name in [name for name in sys.modules if name.startswith("sooner.engines.spark.")]:
+            monkeypatch.delitem(sys.modules, name)
     words, sentence = MISTAKES[case]
+    words = [str(home / "pumps.sooner") if word == "MODEL" else word for word in words]
     assert said_by(words, monkeypatch, capsys) == sentence
 
 

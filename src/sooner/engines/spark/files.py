@@ -92,6 +92,7 @@ def start(
 ) -> Any:
     """Start the query; returns it. `count` is told of each batch that has been written."""
     folders.begin(layout)
+    session.conf.set("spark.sql.shuffle.partitions", str(folders.shards))  # more of them would be empty
     fields = fields_for(classifier, columns, end=end)
     series, time = fields.series or "series", fields.time or "time"
     observed = _read(session, folders, layout, (series, time, end), fields.channels)
