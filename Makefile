@@ -66,6 +66,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/watch.py
 	$(BIN)/python benchmarks/guarantees.py
 	$(BIN)/python benchmarks/serve.py
+	$(BIN)/python benchmarks/engines.py
 
 docs: $(READY)
 	$(BIN)/python .ci/docs.py
