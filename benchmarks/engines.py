@@ -2,8 +2,8 @@
 
 `measure()` of `benchmarks/engines_spark.py` and `benchmarks/engines_kafka.py` say what was measured. The last line is JSON:
 `decisions_equal` is the least share of decisions that equal those of `clf.decide` over all engines and all kills,
-`spark_over_per_id` the throughput of one state per shard over that of one state per ID in the same run, `kafka_over_fleet` that of
-consumers over the bare fleet on the same parsed records. `python benchmarks/engines.py [ENGINE ...]`: by default all.
+`spark_over_per_id` the throughput of one state per shard over that of one state per ID in the same run, `kafka_over_fleet` that
+of consumers over the bare fleet on the same parsed records. `python benchmarks/engines.py [ENGINE ...]`: by default all.
 """
 
 import importlib

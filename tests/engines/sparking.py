@@ -3,7 +3,6 @@
 import os
 import shutil
 import sys
-import warnings
 
 from sooner.extras import is_installed
 
@@ -26,7 +25,6 @@ SETTINGS = {
 
 def session():
     """The session of this process."""
-    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 

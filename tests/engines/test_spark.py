@@ -14,7 +14,13 @@ from engines.sparking import MISSING, session
 from sooner.cli import main
 from sooner.errors import InvalidArgument, SoonerError
 
-pytestmark = [pytest.mark.engines, pytest.mark.skipif(MISSING is not None, reason=str(MISSING))]
+pytestmark = [
+    pytest.mark.engines,
+    pytest.mark.filterwarnings(
+        "ignore:PySpark does not yet fully support pandas"
+    ),  # of what the tests use beside the engine
+    pytest.mark.skipif(MISSING is not None, reason=str(MISSING)),
+]
 SCHEMA = "series string, time long, hum double, flow double"
 
 

@@ -1,6 +1,13 @@
-"""Decisions of a DataFrame of Spark, live or stored."""
+"""Decisions of a DataFrame of Spark, live or stored.
 
-from collections.abc import Sequence
+A row has the columns `series`, `run`, `label`, `time`, `crossed`, `margin`, `posterior`, `at`, `ended` (as in `Event`; with
+`at_end="set"` also `labels`), and `shard` and `event`, which number the decisions of a shard. In a row that says why an
+observation was refused, only `refused` and `shard` are not null.
+"""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from sooner.engines.spark.columns import ObservedColumns
@@ -44,14 +51,9 @@ def decide_stream(
     The series of a shard of IDs are one fleet, whose snapshot is the state that Spark keeps. The rows of a batch are sorted by
     time in each shard. Silence, gaps and deadlines in seconds are read from the clock at the start of a batch.
 
-    A row has the columns `series`, `run`, `label`, `time`, `crossed`, `margin`, `posterior`, `at`, `ended` (as in `Event`; with
-    `at_end="set"` also `labels`), and `shard` and `event`, which number the decisions of a shard. In a row that says why an
-    observation was refused, only `refused` and `shard` are not null.
-
     Args:
         df: streaming; it is not grouped or sorted.
-        model: a fitted classifier. With another threshold than in the checkpoint, a query continues with the new one; other
-            weights and classes are refused.
+        model: a fitted classifier. A query continues with another threshold; other weights and classes are refused.
         series: column with the series ID, strings or whole numbers; by default as in training.
         time: column with the time: numbers, dates, timestamps or text.
         channels: columns of numbers in the order of the model, or one column with an array of all of them.
@@ -69,16 +71,9 @@ def decide_stream(
         broken: column with the text of rows that Spark could not read (`columnNameOfCorruptRecord`); by default none.
     """
     _check_frame(df, streaming=True)
-    settings = LiveSettings(
-        idle=None if idle is None else seconds_of(idle, name="idle"),
-        rearm=rearm if isinstance(rearm, Rearm) else Rearm.parse(rearm),
-        deadline=deadline,
-        deadline_seconds=deadline_seconds,
-        at_end=at_end,
-        coverage=coverage,
-        late=late,
-        remember=remember,
-    )
+    idle = None if idle is None else seconds_of(idle, name="idle")
+    rearm = rearm if isinstance(rearm, Rearm) else Rearm.parse(rearm)
+    settings = LiveSettings(idle, rearm, deadline, deadline_seconds, at_end, coverage, late, remember)
     observed = ObservedColumns.of(df, model, series, time, channels, end, broken)
     shards = _as_shards(shards)
     work, schema = _work(df, model, observed, settings, bad_rows)
@@ -86,7 +81,8 @@ def decide_stream(
     grouped = observed.observations(df, shards).groupBy("shard")
     # With a clock, Spark runs batches without rows as well; without one, a query of all available rows comes to its end.
     clock = "processingTime" if settings.reads_clock else "none"
-    decided = grouped.transformWithStateInPandas(ShardProcessor(work, shards), schema, "append", clock)
+    with _with_newer_pandas():
+        decided = grouped.transformWithStateInPandas(ShardProcessor(work, shards), schema, "append", clock)
     return observed.decisions(decided)
 
 
@@ -126,7 +122,8 @@ def decide(
         return work.stored(int(key[0]), rows)
 
     grouped = observed.observations(df, _as_shards(shards)).groupBy("shard")
-    return observed.decisions(grouped.applyInPandas(decided, schema))
+    with _with_newer_pandas():
+        return observed.decisions(grouped.applyInPandas(decided, schema))
 
 
 def _work(
@@ -143,6 +140,14 @@ def _work(
     reader = RowReader(observed.width, observed.timed, observed.counts_micros, text)
     sent = SentModel(df.sparkSession, model)
     return ShardWork(sent, settings, reader, bad_rows, tuple(schema.names)), schema
+
+
+@contextmanager
+def _with_newer_pandas() -> Iterator[None]:
+    """Without the warning of Spark that its pandas should be older: what is used of it is tested with the newer one."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*PySpark does not yet fully support pandas")
+        yield
 
 
 def _as_shards(shards: int) -> int:

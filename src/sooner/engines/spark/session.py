@@ -3,7 +3,6 @@
 import os
 import shutil
 import sys
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,8 +23,6 @@ def session_on(master: str | None) -> Iterator[Any]:
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         remedy = "Install it: apt-get install openjdk-17-jre-headless."
         raise InvalidArgument("engine", "run where Java 17 is installed", "no program `java`", remedy)
-    # Spark's pandas is said to be older, although what is used of it is tested with this one.
-    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with optional("engine", "one that is installed"):
         from pyspark.sql import SparkSession
