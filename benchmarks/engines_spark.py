@@ -25,7 +25,7 @@ from sooner.engines.spark import decide_stream
 from sooner.engines.spark.model import SentModel
 from sooner.stream import ArrivalBatch, CarriedSeries, LiveSettings
 
-SERIES, FILES, SHARDS, REPEATS = 2_000, 5, 4, 3
+SERIES, FILES, SHARDS, REPEATS = 2_000, 5, 4, 2
 SCHEMA = "series string, time long, hum double, flow double"
 DECISION = "series string, label string, time long, crossed boolean"
 
@@ -101,6 +101,7 @@ def throughput(folder: Path) -> dict[str, float]:
             later = seconds[1:]
             rates[name].append(SERIES * LENGTH / FILES * len(later) / sum(later))
             latencies[name] += later
+            print(f"{name:>7}: batches of {', '.join(f'{each:.2f}' for each in seconds)} s", flush=True)
     middle = {name: statistics.median(values) for name, values in rates.items()}
     for name, rate in middle.items():
         print(

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from engines.many_series import LENGTH, task_in
 
 SHARDS = 4
-_SETTINGS = "--conf spark.driver.memory=1g --conf spark.task.maxFailures=4 pyspark-shell"
+_SETTINGS = "--conf spark.driver.memory=1g --conf spark.python.authenticate.socketTimeout=120s pyspark-shell"
 
 
 @dataclass

@@ -19,6 +19,7 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
     "spark.log.level": "ERROR",
+    "spark.python.authenticate.socketTimeout": "120s",  # on a busy machine, a Python process needs more than 15 s to start
     "spark.ui.showConsoleProgress": "false",
 }
 

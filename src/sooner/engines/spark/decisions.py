@@ -118,12 +118,10 @@ def decide(
     observed = ObservedColumns.of(df, model, series, time, channels, None)
     work, schema = _work(df, model, observed, settings, bad_rows)
 
-    def decided(key: Any, rows: Any) -> Any:
-        return work.stored(int(key[0]), rows)
-
     grouped = observed.observations(df, _as_shards(shards)).groupBy("shard")
     with _with_newer_pandas():
-        return observed.decisions(grouped.applyInPandas(decided, schema))
+        decided = grouped.applyInPandas(lambda key, rows: work.stored(int(key[0]), rows), schema)
+    return observed.decisions(decided)
 
 
 def _work(
