@@ -4,7 +4,7 @@ import re
 
 from sooner.errors import InvalidArgument, SoonerError
 
-_RAISED = re.compile(r"^sooner\.errors\.\w+: (.*)$", re.MULTILINE)
+_RAISED = re.compile(r"^sooner\.[\w.]+: (.*)$", re.MULTILINE)
 _SHARDS = re.compile(r"of_(\d+)_shards_0.* and new value_schema=.*?of_(\d+)_shards_0", re.DOTALL)
 
 
@@ -16,12 +16,8 @@ def reason(error: BaseException) -> SoonerError | None:
     """
     text = str(error)
     if (found := _RAISED.search(text)) is not None:
-        return _sentence(found[1])
+        return SoonerError(found[1])
     if "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE" in text and (found := _SHARDS.search(text)) is not None:
         remedy = "An ID would lose its state: name another checkpoint to begin anew."
         return InvalidArgument("shards", f"{found[1]}, as in the checkpoint", found[2], remedy)
     return None
-
-
-def _sentence(text: str) -> SoonerError:
-    return SoonerError(text)

@@ -138,13 +138,13 @@ def rows_of(events: Sequence[Event], shard: int, names: Sequence[str], rejected:
     """Decisions, and rows that were refused, as rows of `decision_type`."""
     found = [_row_of(event, shard) for event in events]
     empty = dict.fromkeys(names) | {"shard": shard}
-    found += [empty | {"refused": reason_of(rejection)} for rejection in rejected]
+    found += [empty | {"refused": str(refusal_of(rejection))} for rejection in rejected]
     return pd.DataFrame([[row[name] for name in names] for row in found], columns=list(names), dtype=object)
 
 
-def reason_of(rejection: Rejection) -> str:
-    """The sentence of a rejection, which has no line number here."""
-    return str(RefusedLine.of(rejection).about("observation"))
+def refusal_of(rejection: Rejection) -> InvalidArgument:
+    """The error of a rejection, which has no line number here."""
+    return RefusedLine.of(rejection).about("observation")
 
 
 def _row_of(event: Event, shard: int) -> dict[str, Any]:

@@ -9,8 +9,7 @@ import pandas as pd
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming import StatefulProcessor
 
-from sooner.engines.spark.rows import BadRows, RowReader, reason_of, rows_of
-from sooner.errors import InvalidArgument
+from sooner.engines.spark.rows import BadRows, RowReader, refusal_of, rows_of
 from sooner.stream.arrivals import Rejection
 from sooner.stream.carried import CarriedSeries
 from sooner.stream.events import Event
@@ -50,7 +49,7 @@ class ShardWork:
         live.hear(batch.keys, now)
         outcome = live.take(batch, now)
         if outcome.rejected and self.bad_rows == "stop":
-            raise InvalidArgument.__new__(InvalidArgument, reason_of(outcome.rejected[0]))
+            raise refusal_of(outcome.rejected[0])
         return self.rows(outcome.events, shard, outcome.rejected)
 
     def rows(self, events: list[Event], shard: int, rejected: list[Rejection]) -> pd.DataFrame:
