@@ -1,6 +1,6 @@
 """Spark: one state for each shard of IDs beside one state for each ID, in turns, and a query that is killed.
 
-Both decide the same files of the same series: 2,000 of 30 observations of two channels, five files, one a batch. One state per ID
+Both decide the same files of the same series: 5,000 of 30 observations of two channels, five files, one a batch. One state per ID
 is what a user would write: `clf.stream()`, restored from its snapshot for each ID of a batch, with the row interface of
 `transformWithState`, which Spark recommends for many keys. The first batch, in which workers start, is left out of the rates.
 Then `sooner stream --engine spark` decides 5,000 series in 30 batches, and is killed: the driver three times, a worker once.
@@ -25,7 +25,7 @@ from sooner.engines.spark import decide_stream
 from sooner.engines.spark.model import SentModel
 from sooner.stream import ArrivalBatch, CarriedSeries, LiveSettings
 
-SERIES, FILES, SHARDS, REPEATS = 2_000, 5, 4, 2
+SERIES, FILES, SHARDS, REPEATS = 5_000, 5, 4, 2
 SCHEMA = "series string, time long, hum double, flow double"
 DECISION = "series string, label string, time long, crossed boolean"
 
@@ -103,10 +103,10 @@ def throughput(folder: Path) -> dict[str, float]:
             latencies[name] += later
             print(f"{name:>7}: batches of {', '.join(f'{each:.2f}' for each in seconds)} s", flush=True)
     middle = {name: statistics.median(values) for name, values in rates.items()}
+    records = SERIES * LENGTH // FILES
     for name, rate in middle.items():
-        print(
-            f"{name:>7}: {rate:>8,.0f} records a second, a batch of 12,000 takes {statistics.median(latencies[name]):.2f} s"
-        )
+        latency = statistics.median(latencies[name])
+        print(f"{name:>7}: {rate:>8,.0f} records a second, a batch of {records:,} takes {latency:.2f} s")
     return {
         "decisions_equal": min(equal),
         "spark_over_per_id": middle["shard"] / middle["per_id"],
