@@ -300,6 +300,15 @@ def test_an_unreachable_broker_is_one_sentence(clf, monkeypatch):
         run(clf, "127.0.0.1:9", seconds(1))
 
 
+def test_bad_input_of_the_command_is_one_sentence_and_exit_code_2(task, tmp_path):
+    with broker() as address:
+        process = member(address, task.model_file, tmp_path, "--topic", "pressures")
+        said = process.communicate(timeout=60)[1].strip()
+    assert process.returncode == 2
+    assert "`topic` must be a topic of these brokers, got 'pressures'. Create it first" in said
+    assert "Traceback" not in said
+
+
 def test_the_command_stops_with_sigterm_and_counts(task, records, tmp_path):
     with broker() as address:
         send(address, [("p00001", "{broken"), *records])

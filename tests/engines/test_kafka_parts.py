@@ -8,7 +8,7 @@ pytest.importorskip("confluent_kafka", reason="needs sooner[kafka]")
 
 from sooner.engines.kafka.records import Observation, RecordReader
 from sooner.engines.kafka.settings import KafkaSettings, read_properties
-from sooner.engines.kafka.state import Head, Snapshot, Step, Take, saved_in
+from sooner.engines.kafka.state import CommittedStep, Head, Snapshot, Take, saved_in
 from sooner.errors import InvalidArgument, UnreadableFile
 from sooner.stream import ArrivalBatch
 from sooner.stream.lines import Fields
@@ -16,7 +16,7 @@ from sooner.stream.lines import Fields
 
 def test_a_snapshot_in_chunks_is_put_together_again():
     records = dict(Snapshot(3, b"0123456789", 70).records(4, 3))
-    steps = [Step(3, 0, (Take(80, 1.0), Take(80, 2.5)), 5), Step(3, 1, (Take(90, 3.0),), 6)]
+    steps = [CommittedStep(3, 0, (Take(80, 1.0), Take(80, 2.5)), 5), CommittedStep(3, 1, (Take(90, 3.0),), 6)]
     saved = saved_in(records | dict(step.record() for step in steps), "state")
     assert (saved.head.offset, saved.snapshot, saved.steps) == (70, b"0123456789", tuple(steps))
     assert saved.position == 90
@@ -30,8 +30,10 @@ def test_the_snapshot_before_stays_whole_while_the_next_one_is_written():
 
 
 def test_steps_of_an_older_snapshot_are_left_out():
-    old = dict(Snapshot(1, b"a", 0).records(4, 9)) | dict(Step(1, k, (Take(k, 0.0),), 0).record() for k in range(3))
-    new = old | dict(Snapshot(2, b"b", 7).records(4, 9)) | dict([Step(2, 0, (Take(8, 0.0),), 0).record()])
+    old = dict(Snapshot(1, b"a", 0).records(4, 9)) | dict(
+        CommittedStep(1, k, (Take(k, 0.0),), 0).record() for k in range(3)
+    )
+    new = old | dict(Snapshot(2, b"b", 7).records(4, 9)) | dict([CommittedStep(2, 0, (Take(8, 0.0),), 0).record()])
     assert [step.number for step in saved_in(new, "state").steps] == [0]
 
 

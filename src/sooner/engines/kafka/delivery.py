@@ -118,7 +118,10 @@ class ExactlyOnce(Writer):
     def abort(self) -> None:
         """Undo what was written since `begin`."""
         self._refused = None
-        with_patience(lambda: self._producer.abort_transaction(WAIT), self._settings)
+        try:
+            with_patience(lambda: self._producer.abort_transaction(WAIT), self._settings)
+        except KafkaException as error:
+            raise failed(self._settings, error) from None
 
     def _attempt(self, call: Callable[[], Any]) -> None:
         try:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from sooner.engines.kafka.records import Observation, RecordReader, Refused
-from sooner.engines.kafka.state import Snapshot, Step, Take
+from sooner.engines.kafka.state import CommittedStep, Snapshot, Take
 from sooner.stream.carried import CarriedSeries
 from sooner.stream.decisions import line_of
 from sooner.stream.events import Event
@@ -72,7 +72,7 @@ class PartitionFleet:
 
     def advance(self, records: Sequence[Observation], to: int, now: float) -> None:
         """Process the records before an offset; none, for the end of silent series."""
-        self.bytes_since += sum(len(record.value or b"") for record in records)
+        self.bytes_since += sum([len(record.value) for record in records if record.value])
         without = self.reader.without_id(records)
         if without:
             self.refused += without
@@ -99,9 +99,9 @@ class PartitionFleet:
         if due is not None and due <= now:
             self.advance([], self.position, now)
 
-    def step(self) -> Step:
+    def step(self) -> CommittedStep:
         """What was done since the last commit."""
-        return Step(self._snapshot, self._steps, tuple(self._takes), self.live.last_id)
+        return CommittedStep(self._snapshot, self._steps, tuple(self._takes), self.live.last_id)
 
     def next_snapshot(self) -> Snapshot:
         """A snapshot of the state as it is now."""

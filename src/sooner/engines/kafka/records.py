@@ -24,9 +24,7 @@ class Observation(NamedTuple):
 
 def observation_of(record: Message) -> Observation:
     """What a message of Kafka holds."""
-    offset = record.offset()
-    assert offset is not None
-    return Observation(offset, record.key(), record.value())
+    return Observation(record.offset() or 0, record.key(), record.value())
 
 
 class Refused(NamedTuple):

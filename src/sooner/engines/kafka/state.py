@@ -30,7 +30,7 @@ class Take(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Step:
+class CommittedStep:
     """What was done in one commit.
 
     Args:
@@ -50,7 +50,7 @@ class Step:
         return f"step/{self.number}".encode(), _json(asdict(self))
 
     @classmethod
-    def of(cls, value: bytes) -> "Step":
+    def of(cls, value: bytes) -> "CommittedStep":
         """From the value of a record."""
         fields = json.loads(value)
         return cls(**{**fields, "takes": tuple(Take(*take) for take in fields["takes"])})
@@ -81,7 +81,7 @@ class SavedPartition:
 
     head: Head
     snapshot: bytes
-    steps: tuple[Step, ...]
+    steps: tuple[CommittedStep, ...]
 
     @property
     def position(self) -> int:
@@ -117,9 +117,9 @@ def saved_in(records: Mapping[bytes, bytes], topic: str) -> SavedPartition | Non
     if not whole:
         remedy = "Its newest snapshot is not whole. Check that it is compacted, not deleted, or use another --group."
         raise InvalidArgument("state", "the topic of the state of this group", topic, remedy)
-    steps: list[Step] = []
+    steps: list[CommittedStep] = []
     while (value := records.get(f"step/{len(steps)}".encode())) is not None:
-        step = Step.of(value)
+        step = CommittedStep.of(value)
         if step.snapshot != head.snapshot:
             break
         steps.append(step)
