@@ -305,7 +305,7 @@ def test_bad_input_of_the_command_is_one_sentence_and_exit_code_2(task, tmp_path
         process = member(address, task.model_file, tmp_path, "--topic", "pressures")
         said = process.communicate(timeout=60)[1].strip()
     assert process.returncode == 2
-    assert "`topic` must be a topic of these brokers, got 'pressures'. Create it first" in said
+    assert "error: `--topic` must be a topic of these brokers, got 'pressures'. Create it first" in said
     assert "Traceback" not in said
 
 
