@@ -1,6 +1,8 @@
 """`sooner stream --engine kafka`: follow a topic until it is stopped."""
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from sooner.engines.kafka.client import checked_topics
 from sooner.engines.kafka.delivery import new_writer
@@ -32,7 +34,18 @@ def follow(
         stopped: whether it is time to stop.
     """
     job = Job(source, live, fields, kafka, checked_topics(kafka))
-    with Worker(job, new_writer(kafka, tell)) as worker:
+    with _seldom_collected(), Worker(job, new_writer(kafka, tell)) as worker:
         while not stopped():
             worker.turn()
     return worker
+
+
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Look for garbage in cycles seldom: a batch makes thousands of records, which are in none."""
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, 50, 1000)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
