@@ -10,6 +10,7 @@ from sooner.errors import InvalidArgument
 
 EXTRAS = {
     "archives": ("aeon",),
+    "kafka": ("confluent_kafka", "orjson"),
     "lab": ("statsmodels", "matplotlib", "optuna", "plotly", "sqlalchemy"),
     "onnx": ("onnx", "onnxruntime", "onnxscript"),
     "ray": ("ray",),

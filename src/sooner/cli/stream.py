@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from typer import Option
 
 from sooner.cli.on_engine import StreamJob, refuse_of_other_engines, stopped_by_signals
+from sooner.cli.on_kafka import KafkaOptions, stream_on_kafka
 from sooner.cli.on_spark import SparkOptions, stream_on_spark
 from sooner.cli.options import EndOptions, FieldOptions, ModelFile, Threshold, grouped
 from sooner.cli.screen import NO_DEADLINE, as_json
@@ -21,7 +22,7 @@ from sooner.stream.decisions import Follower
 from sooner.stream.journal import Journal
 from sooner.stream.lines import reader_of
 
-_ENGINES: dict[str, Callable[[StreamJob, Any], None]] = {"spark": stream_on_spark}
+_ENGINES: dict[str, Callable[[StreamJob, Any], None]] = {"kafka": stream_on_kafka, "spark": stream_on_spark}
 """What carries the work elsewhere; each imports its packages when it is called."""
 
 
@@ -43,11 +44,15 @@ def stream(
         Option(help="Stop at a line that cannot be used, or skip it; skipped lines are counted on standard error."),
     ] = "stop",
     engine: Annotated[
-        Literal["local", "spark"], Option(help="`spark` decides on Apache Spark (extra `sooner[spark]`).")
+        Literal["local", "kafka", "spark"],
+        Option(
+            help="`kafka` follows a topic (extra `sooner[kafka]`), `spark` decides on Apache Spark (`sooner[spark]`)."
+        ),
     ] = "local",
     *,
     ends: EndOptions,
     names: FieldOptions,
+    kafka: KafkaOptions,
     spark: SparkOptions,
 ) -> None:
     """Decide live series: read one observation per line, and print each decision as soon as it is made.
@@ -67,7 +72,7 @@ def stream(
 
     Example: `tail -f sensors.jsonl | sooner stream pumps.sooner --idle 1m`
     """
-    options = {"spark": spark}
+    options = {"kafka": kafka, "spark": spark}
     refuse_of_other_engines(engine, options)
     settings = ends.settings()
     clf = load(model)
