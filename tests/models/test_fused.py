@@ -168,6 +168,55 @@ def test_a_stream_steps_alike_alone_and_among_many(library, monkeypatch):
     torch.testing.assert_close(together[::17], alone, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("threads", [1, 2], indirect=True)
+@pytest.mark.parametrize("formula", ["m_tandem", "m_tandem_oblivion"])
+@pytest.mark.parametrize("prior", [None, "given"])
+@pytest.mark.parametrize("order", [0, 1, 3, None])
+def test_live_scores_are_those_of_pytorch_in_float64(library, threads, formula, prior, order, monkeypatch):
+    """More classes than the gates of a hidden unit, from the first observation on until windows are dropped."""
+    del library, threads
+    monkeypatch.setenv("SOONER_FUSED", "1")
+    torch.manual_seed(0)
+    log_prior = None if prior is None else torch.randn(19)
+    model = Recurrent((7,), 19, hidden=4, order=order, formula=formula, log_prior=log_prior).eval()
+    torch.nn.init.normal_(model.readout.norm.bias)
+    exact = copy.deepcopy(model).double()
+    state, right, x = model.init(5), exact.init(5), torch.randn(8, 5, 7)
+    for observation in x:
+        state, scores, _ = model.step(state, observation)
+        right, expected, _ = exact.step(right, observation)
+        torch.testing.assert_close(scores.double(), expected, rtol=1e-4, atol=1e-5)
+        for one, other in zip(state, right, strict=True):
+            torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-5)
+
+
+def test_live_steps_read_weights_that_were_replaced_or_transposed(library, monkeypatch):
+    del library
+    torch.manual_seed(0)
+    models = [Recurrent((3,), 4, hidden=5, order=2, log_prior=torch.randn(4)).eval() for _ in range(2)]
+    weights = {
+        name: tensor.T.contiguous().T if tensor.ndim == 2 else tensor for name, tensor in models[1].state_dict().items()
+    }
+    x = torch.randn(6, 2, 3)
+
+    def scores(swap):
+        model = copy.deepcopy(models[0])
+        state = model.init(2)
+        for time, observation in enumerate(x):
+            if time == 3:
+                swap(model)
+            state, newest, _ = model.step(state, observation)
+        return newest
+
+    for swap in (
+        lambda model: model.load_state_dict(weights, assign=True),
+        lambda model: model.load_state_dict(weights),
+        lambda model: model.double().float(),
+    ):
+        plain, fused = both(monkeypatch, lambda swap=swap: scores(swap))
+        torch.testing.assert_close(fused, plain, rtol=1e-4, atol=1e-5)
+
+
 def test_not_a_number_stays_one(library):
     projected = torch.randn(3, 5, 16)
     projected[1, 2, 3] = torch.nan

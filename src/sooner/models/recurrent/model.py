@@ -6,7 +6,6 @@ N+1 cell updates at any time. The scores are those of the oldest window, whose s
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -18,7 +17,7 @@ from sooner.models.base import LiveStep, Model, of_each_observation
 from sooner.models.recurrent.activations import Activation, activation_named
 from sooner.models.recurrent.fused.build import fused_for
 from sooner.models.recurrent.fused.library import Library
-from sooner.models.recurrent.fused.live import LiveWeights, fused_step
+from sooner.models.recurrent.fused.live import LiveSeries, LiveWeights, fused_step
 from sooner.models.recurrent.fused.windows import fused_windows
 from sooner.models.recurrent.kernel import Workspace, lstm_update, lstm_windows
 from sooner.models.recurrent.readout import Readout
@@ -175,15 +174,6 @@ class GRU(RecurrentCell):
 CELLS: dict[str, type[PeepholeLSTM] | type[LSTM] | type[GRU]] = {"peephole": PeepholeLSTM, "lstm": LSTM, "gru": GRU}
 
 
-class _Live(NamedTuple):
-    """The state of live series: N window states (oldest first), scores so far, logits of the second-oldest window, and age."""
-
-    windows: Float[Tensor, "streams window state"]
-    scores: Float[Tensor, "streams classes"]
-    logits: Float[Tensor, "streams classes"]
-    age: Float[Tensor, " streams"]
-
-
 class Recurrent(Model):
     """Encoder, recurrent cell over windows, batch norm, activation, linear layer without bias.
 
@@ -266,27 +256,27 @@ class Recurrent(Model):
         """N window states, the scores, the logits of the second-oldest window and the age of each stream."""
         zeros, kept = self.readout.linear.weight.new_zeros, 1 if self.order is None else self.order
         windows = zeros(streams, kept, self.cell.states)
-        return _Live(windows, zeros(streams, self.classes), zeros(streams, self.classes), zeros(streams))
+        return LiveSeries(windows, zeros(streams, self.classes), zeros(streams, self.classes), zeros(streams))
 
     @torch.no_grad()
     def step(self, state: LiveState, observation: ArrayLike) -> LiveStep:
         """N+1 cell updates for each stream, at any age."""
         observation = self.admit_step(state, observation)
-        live = _Live(*state)
-        encoded = observation if self.encoder is None else self.encoder(observation)
-        encoded = encoded.to(self.readout.linear.weight.dtype)
-        fused = fused_for(encoded, self.readout.activation) if isinstance(self.cell, LSTM) else None
-        if fused is not None:
-            return self._fused_step(fused, live, encoded)
-        projected = self.cell.project(encoded)
+        # Each attribute of a module is read once: PyTorch looks it up in three dictionaries.
+        live, encoder, readout, cell = LiveSeries(*state), self.encoder, self.readout, self.cell
+        encoded = observation if encoder is None else encoder(observation)
+        encoded = encoded.to(readout.linear.weight.dtype)
+        if isinstance(cell, LSTM) and (fused := fused_for(encoded, readout.activation)) is not None:
+            return self._fused_step(fused, live, encoded, cell, readout)
+        projected = cell.project(encoded)
         if self.order is None:
-            states = self.cell.update(projected, live.windows[:, 0])
-            now = self.readout.evaluated(states[:, : self.cell.hidden])
+            states = cell.update(projected, live.windows[:, 0])
+            now = readout.evaluated(states[:, : cell.hidden])
             scores = now if self.log_prior is None else now - self.log_prior
-            return LiveStep(_Live(states[:, None], scores, live.logits, live.age), scores)
+            return LiveStep(LiveSeries(states[:, None], scores, live.logits, live.age), scores)
         return self._step_windows(live, projected)
 
-    def _step_windows(self, live: _Live, projected: Tensor) -> LiveStep:
+    def _step_windows(self, live: LiveSeries, projected: Tensor) -> LiveStep:
         streams, order = projected.shape[0], self.order or 0
         before = torch.cat([live.windows, live.windows.new_zeros(streams, 1, self.cell.states)], dim=1)
         inputs = projected.repeat_interleave(order + 1, dim=0)
@@ -296,32 +286,23 @@ class Recurrent(Model):
         rows = torch.stack([oldest, (oldest + 1).clamp_max(order)], dim=1)
         hidden = states[torch.arange(streams)[:, None], rows, : self.cell.hidden]
         now, second = self.readout.evaluated(hidden.flatten(0, 1)).unflatten(0, (streams, 2)).unbind(dim=1)
-        return self._after(live, states[:, 1:].contiguous(), now, second)
+        scores = self._combine(live, now)
+        age = (live.age + 1).clamp_max(order + 1)
+        return LiveStep(LiveSeries(states[:, 1:].contiguous(), scores, second, age), scores)
 
-    def _fused_step(self, fused: Library, live: _Live, encoded: Tensor) -> LiveStep:
-        assert isinstance(self.cell, LSTM)
-        cell, readout, fresh = self.cell, self.readout, self.order is not None
-        weights = LiveWeights(cell.recurrent, cell.diagonal, *readout.evaluated_weights())
-        projected = nn.functional.linear(encoded, cell.input, cell.bias.view(-1))
-        states, logits = fused_step(
-            *(fused, weights, projected, live.windows, live.age),
+    def _fused_step(self, fused: Library, live: LiveSeries, encoded: Tensor, cell: LSTM, readout: Readout) -> LiveStep:
+        fresh, prior = self.order is not None, None if self.log_prior is None else self.log_prior.to(encoded)
+        weights = (cell.input, cell.bias, cell.recurrent, cell.diagonal, *readout.evaluated_weights(), prior)
+        after = fused_step(
+            *(fused, LiveWeights(*weights), encoded, live),
             fresh=fresh,
-            activation=cell.activation,
+            adds=fresh and self.formula == "m_tandem",
+            activation=readout.activation,
             eps=readout.norm.eps,
         )
-        now = logits[:, 0]
-        if not fresh:
-            scores = now if self.log_prior is None else now - self.log_prior
-            return LiveStep(_Live(states, scores, live.logits, live.age), scores)
-        return self._after(live, states, now, logits[:, 1])
+        return LiveStep(after, after.scores)
 
-    def _after(self, live: _Live, states: Tensor, now: Tensor, second: Tensor) -> LiveStep:
-        """The step of windows whose oldest has the logits `now`, and the next one the logits `second`."""
-        scores = self._combine(live, now)
-        age = (live.age + 1).clamp_max((self.order or 0) + 1)
-        return LiveStep(_Live(states, scores, second, age), scores)
-
-    def _combine(self, live: _Live, now: Tensor) -> Tensor:
+    def _combine(self, live: LiveSeries, now: Tensor) -> Tensor:
         if self.formula == "m_tandem_oblivion":
             return now if self.log_prior is None else now - self.log_prior
         before = live.logits

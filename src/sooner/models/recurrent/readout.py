@@ -44,9 +44,10 @@ class Readout(nn.Module):
     def evaluated_weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """What `evaluated` reads: gamma, beta, running mean, running variance, and the weights of the linear layer."""
         norm = self.norm
-        assert norm.running_mean is not None
-        assert norm.running_var is not None
-        return norm.weight, norm.bias, norm.running_mean, norm.running_var, self.linear.weight
+        mean, var = norm.running_mean, norm.running_var
+        assert mean is not None
+        assert var is not None
+        return norm.weight, norm.bias, mean, var, self.linear.weight
 
     @uncompiled
     def forward(self, hidden: HiddenRows) -> Float[Tensor, "rows classes"]:

@@ -63,7 +63,7 @@ def fused_for(tensor: Tensor, activation: Activation) -> Library | None:
     A tensor without a gradient to come uses it where it is built already, so that a process that only predicts never compiles.
     """
     switch = os.environ.get("SOONER_FUSED", "")
-    if switch == "0" or tensor.dtype != torch.float32 or tensor.device.type != "cpu":
+    if switch == "0" or tensor.dtype != torch.float32 or not tensor.is_cpu:
         return None
     # A tensor of another class stands for something else than numbers in memory, as in a graph that is exported.
     if type(tensor) not in (Tensor, nn.Parameter) or torch.compiler.is_compiling() or torch._C._get_tracing_state():

@@ -13,15 +13,18 @@ _BLOCK = 2**18  # entries of a block of gates: 1 MiB
 
 # The names and their order are those of `Live` in live.c.
 Live = structure(
-    "streams windows fresh size classes block shares activation scratch_size",
-    "projected recurrent peepholes zeros states ages gamma beta mean var weight after logits scratch",
+    "streams channels windows fresh adds size classes block shares activation scratch_size",
+    "observations input bias recurrent peepholes gamma beta mean var weight prior states scores logits ages"
+    " new_states new_scores new_logits new_ages scratch",
     "eps",
 )
 
 
 class LiveWeights(NamedTuple):
-    """The weights that a live step reads after the projection."""
+    """The weights that a live step reads after the encoder."""
 
+    input: Float[Tensor, "gates channels"]
+    bias: Float[Tensor, "4 hidden"]
     recurrent: Float[Tensor, "gates hidden"]
     peepholes: Float[Tensor, "3 hidden"] | None
     gamma: Float[Tensor, " hidden"]
@@ -29,48 +32,64 @@ class LiveWeights(NamedTuple):
     mean: Float[Tensor, " hidden"]
     var: Float[Tensor, " hidden"]
     weight: Float[Tensor, "classes hidden"]
+    prior: Float[Tensor, " classes"] | None
+
+
+class LiveSeries(NamedTuple):
+    """The state of live series: N window states (oldest first), scores so far, logits of the second-oldest window, and age."""
+
+    windows: Float[Tensor, "streams window state"]
+    scores: Float[Tensor, "streams classes"]
+    logits: Float[Tensor, "streams classes"]
+    age: Float[Tensor, " streams"]
 
 
 def fused_step(
     library: Library,
     weights: LiveWeights,
-    projected: Float[Tensor, "streams gates"],
-    states: Float[Tensor, "streams windows state"],
-    ages: Float[Tensor, " streams"],
+    observations: Float[Tensor, "streams channels"],
+    before: LiveSeries,
     *,
     fresh: bool,
+    adds: bool,
     activation: Activation,
     eps: float,
-) -> tuple[Float[Tensor, "streams windows state"], Float[Tensor, "streams reads classes"]]:
-    """The new states, and the logits of the oldest window and, where a fresh one was started, of the next one.
+) -> LiveSeries:
+    """The state after an observation, with the new scores.
 
     Args:
         library: the compiled functions.
         weights: the model's.
-        projected: the projected observation of each series.
-        states: hidden state and cell of the newest windows, oldest first.
-        ages: how many observations were read before.
+        observations: one of each series, encoded.
+        before: the state.
         fresh: whether a window is started, and the first one dropped; otherwise the memory is full.
+        adds: whether the scores are a sum, that of M-TANDEM; otherwise they are those of the oldest window.
         activation: phi, of the cell and of the readout.
         eps: that of the batch norm.
     """
-    streams, windows, size = states.shape[0], states.shape[1], states.shape[2] // 2
-    classes, reads, states = len(weights.weight), 1 + fresh, states.contiguous()
+    before = LiveSeries(*[tensor.contiguous() for tensor in before])
+    streams, windows, state = before.windows.shape
+    size, classes, reads = state // 2, before.scores.shape[1], 1 + fresh
     shares = library.shares(streams)
     block = max(1, min(-(-streams // shares), _BLOCK // (4 * size * (windows + 1))))
-    scratch_size = 6 * size + block * (4 * windows + reads) * size
+    scratch_size = max(4 * size, classes) + 6 * size + block * (4 * windows * size + reads * (size + classes))
     # One piece of memory for all that is only needed here: an allocation takes as long as the gates of a window.
-    work = torch.empty(shares * scratch_size + 4 * size)
-    zeros = work[-4 * size :].zero_()
-    after, logits = torch.empty_like(states), projected.new_empty(streams, reads, classes)
-    projected, ages = projected.contiguous(), ages.contiguous()
-    recurrent, peepholes, *norm, weight = weights
-    pointers = (projected, recurrent, zeros if peepholes is None else peepholes, zeros, states, ages, *norm, weight)
+    scratch = observations.new_empty(shares * scratch_size + streams * 4 * size)
+    after = LiveSeries(
+        torch.empty_like(before.windows),
+        torch.empty_like(before.scores),
+        torch.empty_like(before.logits) if fresh else before.logits,
+        torch.empty_like(before.age) if fresh else before.age,
+    )
+    # The tuple keeps copies of what was not contiguous until the call is over.
+    given = [None if tensor is None else tensor.contiguous() for tensor in (observations, *weights)]
+    pointers = (*given, *before, *after, scratch)
     arguments = Live(
-        *(streams, windows, int(fresh), size, classes, block, shares, CODES[type(activation)], scratch_size),
+        *(streams, observations.shape[1], windows, fresh, adds, size, classes),
+        *(block, shares, CODES[type(activation)], scratch_size),
         *(library.sgemm, library.parallel),
-        *(tensor.data_ptr() for tensor in (*pointers, after, logits, work)),
+        *[None if tensor is None else tensor.data_ptr() for tensor in pointers],
         eps,
     )
     library.call("sooner_live", arguments)
-    return after, logits
+    return after

@@ -1,4 +1,4 @@
-"""The program of the child process: the compiled kernel, forward and backward, compared with PyTorch's operations in float64."""
+"""The program of the child process: the compiled kernel, in training and live, compared with PyTorch's operations in float64."""
 
 import sys
 from contextlib import suppress
@@ -11,16 +11,18 @@ _TOLERANCE = 1e-4  # of the norm; rounding costs about 1e-6
 
 
 def main(file: str) -> int:
-    """Compare values and gradients, and return the exit code."""
+    """Compare values, gradients and live scores, and return the exit code."""
     import torch
     from torch import Tensor
 
+    from sooner.models.recurrent import model as recurrent_model
     from sooner.models.recurrent.activations import ACTIVATIONS
     from sooner.models.recurrent.fused.library import Library
     from sooner.models.recurrent.fused.windows import fused_windows
     from sooner.models.recurrent.kernel import Workspace, lstm_windows
 
     torch.set_num_threads(1)
+    torch.manual_seed(0)  # for the weights of models
     library, generator = Library(file), torch.Generator().manual_seed(0)
 
     def results(tensors: list[Tensor], positions: int, activation: str) -> list[Tensor]:
@@ -47,6 +49,19 @@ def main(file: str) -> int:
         torch.set_num_threads(1)
         return [value, *(gradient.double() for gradient in gradients)]
 
+    def agree(right: list[Tensor], tried: list[Tensor]) -> bool:
+        """Whether the results are the same up to rounding; False for NaN."""
+        pairs = zip(right, tried, strict=True)
+        return all(float((one - other).norm()) <= _TOLERANCE * (float(one.norm()) + 1e-3) for one, other in pairs)
+
+    def live(model: recurrent_model.Recurrent, x: Tensor) -> list[Tensor]:
+        """The scores after each observation, and the last state."""
+        state, scores = model.init(x.shape[1]), []
+        for observation in x:
+            state, newest, _ = model.step(state, observation)
+            scores.append(newest)
+        return [tensor.double() for tensor in (*scores, *state)]
+
     # Sizes with whole vectors, with remainders and with both, several blocks and one, and saturated gates.
     for series, time, positions, hidden, scale in ((3, 6, 4, 5, 1.0), (9, 40, 9, 128, 1.0), (2, 9, 3, 33, 60.0)):
         for activation in ACTIVATIONS:
@@ -55,10 +70,31 @@ def main(file: str) -> int:
                 tensors = [torch.randn(shape, generator=generator) * hidden**-0.5 for shape in shapes]
                 tensors[0] *= hidden**0.5 * scale
                 right = results([tensor.double() for tensor in tensors], positions, activation)
-                tried = results(tensors, positions, activation)
-                for one, other in zip(right, tried, strict=True):
-                    if not float((one - other).norm()) <= _TOLERANCE * (float(one.norm()) + 1e-3):  # true for NaN
-                        return DISAGREES
+                if not agree(right, results(tensors, positions, activation)):
+                    return DISAGREES
+    # Young series and old ones, alone and in two shares.
+    for order, activation, formula in (
+        (0, "tanh", "m_tandem"),
+        (2, "b2bsqrt", "m_tandem"),
+        (3, "tanh", "m_tandem_oblivion"),
+        (None, "tanh", "m_tandem"),
+    ):
+        for series, prior in ((1, None), (33, [-1.0, -2.0, -0.5])):
+            settings: dict[str, Any] = {
+                "hidden": 33,
+                "order": order,
+                "activation": activation,
+                "formula": formula,
+                "log_prior": prior,
+            }
+            model = recurrent_model.Recurrent((7,), 3, **settings).eval()
+            x = torch.randn(6, series, 7, generator=generator)
+            torch.set_num_threads(2)
+            setattr(recurrent_model, "fused_for", lambda *_: library)  # noqa: B010
+            tried = live(model, x)
+            setattr(recurrent_model, "fused_for", lambda *_: None)  # noqa: B010
+            if not agree(live(model.double(), x.double()), tried):
+                return DISAGREES
     return 0
 
 
