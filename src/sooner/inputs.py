@@ -22,8 +22,8 @@ _LOGIT_AXES = "(batch, window, position, classes)"
 def as_tensor(value: ArrayLike, *, name: str) -> Tensor:
     """A numeric tensor; a tensor is returned unchanged, with its gradient and its device."""
     if isinstance(value, Tensor):
-        if value.layout != torch.strided or value.device.type == "meta":
-            got = "one without values" if value.device.type == "meta" else f"layout {value.layout}"
+        if value.layout != torch.strided or value.is_meta:
+            got = "one without values" if value.is_meta else f"layout {value.layout}"
             raise InvalidArgument(name, "a dense tensor", got, "Convert it first: tensor.to_dense().")
         return value
     _refuse_masked(value, name=name)
@@ -184,7 +184,7 @@ def running_windows(lengths: Lengths, windows: int, positions: int) -> Tensor:
 def refuse_nonfinite(tensor: Tensor, live: Tensor | None = None, *, name: str) -> None:
     """Refuse numbers that are not finite where `live` is True, by default everywhere."""
     # The sum is sixty times cheaper than a test of every entry; it is finite only if all entries are.
-    if torch.compiler.is_compiling() or math.isfinite(float(tensor.detach().sum())):
+    if torch.compiler.is_compiling() or math.isfinite(tensor.sum().item()):
         return
     bad = ~torch.isfinite(tensor.detach()).all(dim=-1)
     bad = bad if live is None else bad & live

@@ -212,8 +212,8 @@ def log_odds_against(scores: ArrayLike) -> Float[Tensor, "*leading classes"]:
 
 def leader_margin(scores: Float[Tensor, "*leading classes"]) -> Float[Tensor, "*leading"]:
     """`margin` without checks."""
-    best = widened(scores).topk(2, dim=-1).values
-    return best[..., 0] - best[..., 1]
+    first, second = widened(scores).topk(2, dim=-1).values.unbind(-1)
+    return first - second
 
 
 def widened(scores: Tensor) -> Tensor:

@@ -134,7 +134,7 @@ class Model(nn.Module, ABC):
             remedy = "Give one observation for each row of the state."
             raise InvalidArgument("observations", f"of {len(state[0])} stream(s)", f"{len(tensor)}", remedy)
         if tensor.is_floating_point():
-            refuse_nonfinite(tensor.flatten(1), name="observations")
+            refuse_nonfinite(tensor if tensor.ndim == 2 else tensor.flatten(1), name="observations")
         return tensor
 
     def training_windows(self, observations: Observations, lengths: Lengths | None) -> tuple[Windows, Lengths | None]:

@@ -70,6 +70,7 @@ class Fold:
     deadline: int | None
     at_end: AtEnd
     limit: float | None = None
+    _shifts: bool = field(init=False, repr=False)  # whether the offset changes anything: equal priors are the rule
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, Model):
@@ -80,6 +81,7 @@ class Fold:
         if self.prepare is not None and not callable(self.prepare):
             raise InvalidArgument("prepare", "a function", repr(self.prepare), "It makes what the model reads.")
         object.__setattr__(self, "offset", _as_offset(self.offset, self.model.classes))
+        object.__setattr__(self, "_shifts", self.offset is not None and bool(self.offset.any()))
         if self.deadline is not None:
             remedy = "It counts observations from 1; None lets a series go on."
             object.__setattr__(self, "deadline", as_whole(self.deadline, name="deadline", low=1, remedy=remedy))
@@ -129,7 +131,7 @@ class Fold:
     def observe(self, before: LiveState, observations: StepObservations) -> FoldStep:
         """Take one observation of each series in."""
         state, scores, halting = self.model.step(before[: -3 if self.limit is None else -4], observations)
-        if self.offset is not None:
+        if self._shifts and self.offset is not None:
             scores = scores + self.offset.to(scores)
         memory, fired, named = self.rule.step_with(before[-3], scores, halting)
         if self.limit is not None:
@@ -196,7 +198,7 @@ class Fold:
     def stray_row(moment: FoldStep) -> int | None:
         """The first row whose scores are not finite, if there is one."""
         # The sum is finite only if all scores are, and cheaper than looking at each.
-        if math.isfinite(float(moment.scores.sum())):
+        if math.isfinite(moment.scores.sum().item()):
             return None
         stray = (~moment.scores.isfinite()).any(dim=1).nonzero()
         return int(stray[0]) if len(stray) else None

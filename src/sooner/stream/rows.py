@@ -33,7 +33,7 @@ class Rows:
 
     def all(self) -> LiveState:
         """All rows in use, without a copy; read-only."""
-        whole = len(self._tensors[-1]) == self.count
+        whole = self._tensors[-1].shape[0] == self.count
         return self._tensors if whole else tuple(tensor[: self.count] for tensor in self._tensors)
 
     def take(self, rows: Tensor) -> LiveState:
@@ -42,7 +42,7 @@ class Rows:
 
     def replace(self, tensors: LiveState) -> None:
         """Replace all rows, without a copy: the caller may still share their memory."""
-        self._tensors, self.count, self._own = tensors, len(tensors[-1]), False
+        self._tensors, self.count, self._own = tensors, tensors[-1].shape[0], False
 
     def put(self, rows: Tensor, tensors: LiveState) -> None:
         """Overwrite some rows."""
