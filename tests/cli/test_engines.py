@@ -57,8 +57,6 @@ def test_a_mistake_gets_this_sentence(case, monkeypatch, capsys, tmp_path, home)
     if "extra" in case:
         for package in ("ray", "pyspark"):
             monkeypatch.setitem(sys.modules, package, None)
-        for name in [name for name in sys.modules if name.startswith("sooner.engines.spark")]:
-            monkeypatch.delitem(sys.modules, name)
     words, sentence = MISTAKES[case]
     words = [str(home / "pumps.sooner") if word == "MODEL" else word for word in words]
     assert said_by(words, monkeypatch, capsys) == sentence

@@ -9,7 +9,7 @@ from typer import Option
 
 from sooner.cli.on_engine import StreamJob
 from sooner.errors import InvalidArgument
-from sooner.extras import optional
+from sooner.extras import refuse_missing
 
 _SPARK = "On Spark"
 _WAIT_SECONDS = 0.5
@@ -43,9 +43,10 @@ def stream_on_spark(job: StreamJob, options: SparkOptions) -> None:
     if options.source is None or options.sink is None:
         name = "source" if options.source is None else "sink"
         raise InvalidArgument(name, "given with --engine spark", "none", "It is the name of a folder.")
-    with optional("engine", "one that is installed"):
-        from sooner.engines.spark import files
-        from sooner.engines.spark.session import session_on
+    refuse_missing("spark", "engine", "one that is installed")
+    from sooner.engines.spark import files
+    from sooner.engines.spark.session import session_on
+
     folders = files.Folders(options.source, options.sink, options.shards, options.files, options.once)
     folders.begin(job.layout)
     total: Counter[str] = Counter()

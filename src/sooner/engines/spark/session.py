@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from sooner.errors import InvalidArgument
-from sooner.extras import optional
 
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
@@ -24,8 +23,8 @@ def session_on(master: str | None) -> Iterator[Any]:
         remedy = "Install it: apt-get install openjdk-17-jre-headless."
         raise InvalidArgument("engine", "run where Java 17 is installed", "no program `java`", remedy)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with optional("engine", "one that is installed"):
-        from pyspark.sql import SparkSession
+    from pyspark.sql import SparkSession
+
     before = SparkSession.getActiveSession()
     builder = SparkSession.builder.appName("sooner").master(master or "local[*]")
     for name, value in {**_QUIET, **({} if master else _LOCAL)}.items():
