@@ -45,7 +45,7 @@ LOOSE = re.compile(r"(?<![\w.])\d+(?:\.\d+ ?%?| ?%)(?![\w.])")
 """Numbers that count as results, unless they match `NO_RESULT`."""
 NO_RESULT = re.compile(
     r"at 10%, 5%, 2% and 1% error"
-    r"|Python 3\.11|aeon 1\.6|tslearn 0\.10|95% confidence|==0\.1\.0|rho 0\.\d+|momentum 0\.\d+"
+    r"|Python 3\.11|Kafka 2\.5|aeon 1\.6|tslearn 0\.10|95% confidence|==0\.1\.0|rho 0\.\d+|momentum 0\.\d+"
     # Targets, settings and definitions.
     r"|at (?:most )?\d+ ?%|max_error=0\.\d+|\*\*NGA-LSEL\*\*|5% error on 100 series"
     r"|0\.8 P\(error\) \+ 0\.2 x|0\.8 for an error and 0\.2 for|alpha = 0\.5 where|and 0\.8 for the threshold after"
