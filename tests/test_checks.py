@@ -11,6 +11,7 @@ from sooner.errors import LawBroken
 from sooner.rules import MSPRT, FixedTime, Rule, Step, ThresholdRule, leader
 from sooner.scores import margin
 
+FITTERS = [fitter for fitter in checks.fitters() if type(fitter).__module__.startswith("sooner.")]
 RULES = [rule for rule in checks.rules() if type(rule).__module__.startswith("sooner.")]
 
 
@@ -21,7 +22,17 @@ def test_every_rule_obeys(rule, law):
 
 
 def test_discovery_finds_every_rule_of_the_package():
-    assert {type(rule) for rule in RULES} == set(sooner.rules.RULES.values())
+    assert {type(rule) for rule in RULES} == {*sooner.rules.RULES.values(), *sooner.rules.FITTED_RULES}
+
+
+@pytest.mark.parametrize("law", checks.FITTER_LAWS)
+@pytest.mark.parametrize("fitter", FITTERS, ids=lambda fitter: type(fitter).__name__)
+def test_every_fitter_obeys(fitter, law):
+    checks.check_fitter_law(fitter, law)
+
+
+def test_discovery_finds_every_fitter_of_the_package():
+    assert {type(fitter) for fitter in FITTERS} == {type(fitter) for fitter in sooner.rules.FITTERS.values()}
 
 
 def test_discovery_finds_every_model_of_the_package():

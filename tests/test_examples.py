@@ -21,6 +21,7 @@ SAID = {
     "06_recurrent_model": "balanced error at a mean time of",
     "07_any_classifier": "naive Bayes (prefix)",
     "08_report": "page: report.html",
+    "09_costs_that_change": "Missing class 1 costs 20, and the first five observations are free: MSPRT(threshold=",
 }
 
 

@@ -1,9 +1,13 @@
-"""The laws of all rules and models; try your own with `check_rule(MyRule(3.0))` and `check_model(MyModel(...))`.
+"""The laws of all rules, fitters and models; try your own with `check_rule(MyRule(3.0))` and `check_model(MyModel(...))`.
 
-Both return nothing, or raise `LawBroken` with the law and the evidence. `rules()` and `models()` yield the `examples` of all
-subclasses of `Rule` and `Model` in the program.
+They return nothing, or raise `LawBroken` with the law and the evidence. `rules()`, `fitters()` and `models()` yield the
+`examples` of all subclasses of `Rule`, `RuleFitter` and `Model` in the program.
 """
 
+from sooner.checks.fitters import FITTER_LAWS as FITTER_LAWS
+from sooner.checks.fitters import check_fitter as check_fitter
+from sooner.checks.fitters import check_fitter_law as check_fitter_law
+from sooner.checks.fitters import fitters as fitters
 from sooner.checks.models import MODEL_LAWS as MODEL_LAWS
 from sooner.checks.models import check_model as check_model
 from sooner.checks.models import check_model_law as check_model_law

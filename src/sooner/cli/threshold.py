@@ -23,6 +23,12 @@ def threshold(
     max_error: Annotated[float | None, Option(help="Maximum balanced error: 0.02 means 2%.")] = None,
     max_mean_time: Annotated[float | None, Option(help="Maximum mean number of observations.")] = None,
     cost_of_waiting: Annotated[float | None, Option(help="Cost of one observation if an error costs 1.")] = None,
+    cost_matrix: Annotated[
+        str | None,
+        Option(
+            help="Costs of errors with --cost-of-waiting: a row of decided classes for each true class, as 0,1;5,0."
+        ),
+    ] = None,
     value: Annotated[float | None, Option("--set", help="The threshold itself.")] = None,
     confidence: Annotated[
         float | None, Option(help="Certify --max-error with this probability: 0.95 means 95%.")
@@ -50,6 +56,8 @@ def threshold(
     With `--confidence` the threshold is certified: the model then holds a promise about new series, which all commands print. It
     needs calibration series that were used for nothing else: name them with `--on`, or train with `--calibration-share 0.2`.
 
+    A rule that was fitted for a cost is fitted again with `--cost-of-waiting`.
+
     Example: `sooner threshold pumps.sooner --max-error 0.05 --confidence 0.95 --on calibration.csv`
     """
     clf = load(model)
@@ -58,6 +66,9 @@ def threshold(
     given = [name for name, target in zip(names, targets, strict=True) if target is not None]
     if len(given) > 1:
         raise InvalidArgument("`, `".join(given), "given alone", "several targets", "Give one of them.")
+    if cost_matrix is not None and cost_of_waiting is None:
+        remedy = "The two are weighed: 0.0 makes waiting free."
+        raise InvalidArgument("cost_matrix", "given with --cost-of-waiting", "alone", remedy)
     if calibration is not None and (source is not None or confidence is None):
         got = "no confidence" if confidence is None else f"SOURCE {source} too"
         remedy = "Without --confidence, name the series after the model."
@@ -76,6 +87,7 @@ def threshold(
                 max_error=max_error,
                 max_mean_time=max_mean_time,
                 cost_of_waiting=cost_of_waiting,
+                cost_matrix=None if cost_matrix is None else matrix_of(cost_matrix),
                 confidence=confidence,
                 risk=risk,
             )
@@ -92,3 +104,19 @@ def threshold(
         screen.file("Written", model)
     promise = promise_record(clf.promise_)
     screen.json({**found.to_dict(), "threshold": clf.threshold, "promise": promise, "file": str(model)})
+
+
+def matrix_of(text: str) -> list[list[float]]:
+    """The rows of a matrix, separated by semicolons.
+
+    >>> matrix_of("0,1;5,0")
+    [[0.0, 1.0], [5.0, 0.0]]
+    """
+    try:
+        rows = [[float(entry) for entry in row.split(",")] for row in text.split(";")]
+    except ValueError:
+        rows = []
+    if len({len(row) for row in rows}) != 1:
+        remedy = "Rows are separated by semicolons, entries by commas."
+        raise InvalidArgument("cost_matrix", "rows of numbers such as 0,1;5,0", repr(text), remedy)
+    return rows

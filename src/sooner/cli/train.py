@@ -17,6 +17,7 @@ from sooner.data.read import is_table, read
 from sooner.errors import InvalidArgument, NearChance
 from sooner.estimator import EarlyClassifier
 from sooner.estimator.file import refuse_no_place
+from sooner.rules import ThresholdRule
 from sooner.series import Series
 from sooner.series.columns import Columns
 from sooner.train.settings import read_settings
@@ -39,7 +40,8 @@ def train(
     rule: Annotated[
         str,
         Option(
-            help="`msprt`, `log_odds`, `probability_threshold`, `fixed_time`, or `halting` with the model `earliest`."
+            help="`msprt`, `log_odds`, `probability_threshold`, `fixed_time`, or `halting` with the model `earliest`; or a rule "
+            "that is fitted for a cost: `taper`, `calimera`, `firmbound`, `mori`, `economy`, `teaser`."
         ),
     ] = "msprt",
     priors: Annotated[
@@ -129,10 +131,11 @@ def train(
             "--confidence 0.95` certifies a threshold on them, if they suffice."
         )
     screen.achieved(clf.achieved_)
-    screen.menu(clf.menu())
-    screen.message(
-        "The threshold was chosen on these series: for an unbiased estimate, run `sooner evaluate` on a test set."
-    )
+    menu = clf.menu() if isinstance(clf.rule_, ThresholdRule) else None
+    if menu is not None:
+        screen.menu(menu)
+    chosen = "The rule was fitted to" if menu is None else "The threshold was chosen on"
+    screen.message(f"{chosen} these series: for an unbiased estimate, run `sooner evaluate` on a test set.")
     screen.file("Written", out)
     screen.json(
         {
@@ -144,7 +147,7 @@ def train(
             "groups": None if series.groups is None else len(set(series.groups.tolist())),
             "calibration_series": 0 if clf.calibration_ is None else len(clf.calibration_),
             "held_out": clf.achieved_.to_dict(),
-            "menu": clf.menu().to_dict(),
+            "menu": None if menu is None else menu.to_dict(),
         }
     )
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sooner.errors import InvalidArgument
 from sooner.estimator.cases import as_targets, class_indices, labelled_series, series_for
-from sooner.estimator.dial import decided, family_named, family_of, rule_for, with_labels
+from sooner.estimator.dial import decided, family_named, family_of, fitter_of, rule_for, with_labels
 from sooner.estimator.learning import FitOptions, Learned, learn, prepared, scored
 from sooner.estimator.live import LiveMixin
 from sooner.estimator.priors import prior_offset
@@ -30,10 +30,11 @@ from sooner.estimator.promises import (
 from sooner.evaluate import Achieved, Menu, balanced_error, default_threshold, menu_of, midpoint_rule
 from sooner.evaluate.achieved import achieved_of
 from sooner.evaluate.calibration import Reliability, reliability
+from sooner.evaluate.choose import DEFAULT_ALPHA
 from sooner.evaluate.curve import curve_of
 from sooner.inputs import as_groups, as_labels
 from sooner.progress import tell
-from sooner.rules import MSPRT, Rule, ThresholdRule
+from sooner.rules import MSPRT, DecisionCost, Rule, ThresholdRule
 from sooner.scores import Scored
 from sooner.series import Missing, Series
 from sooner.series.columns import Columns
@@ -54,8 +55,9 @@ class EarlyClassifier(PromiseMixin, LiveMixin, ClassifierMixin, BaseEstimator): 
         max_epochs: for a recurrent model; training stops early when the validation metric no longer improves.
         device: "auto", "cpu", "cuda" or "mps".
         random_state: an integer, None, or NumPy's RandomState.
-        rule: "msprt", "log_odds", "probability_threshold", "fixed_time", or for the model "earliest" its own "halting"; any other
-            rule can be set as `threshold` after `fit`.
+        rule: "msprt", "log_odds", "probability_threshold", "fixed_time", or for the model "earliest" its own "halting"; or a rule
+            that is fitted for a cost: "taper", "calimera", "firmbound", "mori", "economy", "teaser" (`sooner.rules.FITTERS`). Any
+            other rule can be set as `threshold` after `fit`.
         priors: class probabilities in use: "equal", "training" (frequencies in training), or one number for each class, as an
             array in the order of `classes_` or as a dict. They may be changed after `fit`.
         missing: "refuse" rejects NaN in arrays; "mask" replaces it by 0 and adds a mask channel for each channel.
@@ -144,11 +146,12 @@ class EarlyClassifier(PromiseMixin, LiveMixin, ClassifierMixin, BaseEstimator): 
         sample_weight: Any = None,
         groups: Any = None,
     ) -> "EarlyClassifier":
-        """Train on labelled series, and set a threshold.
+        """Train on labelled series, and set a threshold, or fit the rule.
 
         The threshold has the least average cost on held-out series, 0.8 P(error) + 0.2 x the share of a series that is read,
         among the thresholds whose balanced error is at least three quarters of the way from chance to the smallest error
-        (`default_threshold`). The warning `NearChance` is given if it is hardly better than guessing.
+        (`default_threshold`). A rule such as "taper" is fitted to the same series for the same average cost. The warning
+        `NearChance` is given if the rule is hardly better than guessing.
 
         Args:
             X: (n_cases, n_channels, n_timepoints), (n_cases, n_timepoints), a list of (n_channels, n_timepoints_i), or a
@@ -170,10 +173,13 @@ class EarlyClassifier(PromiseMixin, LiveMixin, ClassifierMixin, BaseEstimator): 
         self.training_hashes_ = training_hashes(series)
         self.calibration_ = None if kept is None else calibration_scores(self, kept)
         self.posterior_calibration_ = recalibrated(self)
-        curve = self.speed_accuracy_of(family)
-        self.rule_ = midpoint_rule(family, curve, default_threshold(curve, classes=self.n_classes_))
+        if (fitter := fitter_of(self.rule)) is not None:
+            self.rule_ = fitter.fit(self.judged(), DecisionCost.average(DEFAULT_ALPHA))
+        else:
+            curve = self.speed_accuracy_of(family)
+            self.rule_ = midpoint_rule(family, curve, default_threshold(curve, classes=self.n_classes_))
         self.achieved_.warn_near_chance()
-        if self.verbose == 1:
+        if self.verbose == 1 and fitter is None:
             tell(str(self.menu()))
         return self
 

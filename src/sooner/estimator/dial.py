@@ -10,7 +10,7 @@ import torch
 from sooner.errors import InvalidArgument, UnknownName
 from sooner.evaluate.label_sets import label_sets_of
 from sooner.inputs import as_whole
-from sooner.rules import MSPRT, RULES, Rule, ThresholdRule
+from sooner.rules import FITTERS, MSPRT, RULES, FittedRule, Rule, RuleFitter, ThresholdRule
 from sooner.rules.base import NO_CLASS
 from sooner.scores import Scored
 from sooner.stream import AtEnd
@@ -18,14 +18,22 @@ from sooner.types import Decisions
 
 
 def family_named(name: str) -> type[ThresholdRule]:
-    """The rules of that name, which must have a threshold to be chosen."""
+    """The rules of that name, which must have a threshold to be chosen; a plain number beside a fitted rule is for `MSPRT`."""
+    if isinstance(name, str) and name in FITTERS:
+        return MSPRT
     families = {known: rule for known, rule in RULES.items() if issubclass(rule, ThresholdRule)}
     if isinstance(name, str) and name in families:
         return families[name]
     if isinstance(name, str) and name in RULES:
         remedy = "Fit with another one; in Python, clf.threshold may then be any rule."
         raise InvalidArgument("rule", "one with a threshold", repr(name), remedy)
-    raise UnknownName("rule", name, families)
+    raise UnknownName("rule", name, (*families, *FITTERS))
+
+
+def fitter_of(name: str, current: Rule | None = None) -> RuleFitter | None:
+    """The fitter of that name, unless the current rule is one that no fitter made; None for the name of a threshold rule."""
+    fitted = current is None or isinstance(current, FittedRule)
+    return FITTERS.get(name) if fitted else None
 
 
 def rule_for(value: Any, current: Rule, asked: type[ThresholdRule], classes: int, *, halts: bool = False) -> Rule:

@@ -16,7 +16,7 @@ from sooner.container import digest, pieces_of
 from sooner.data.standardizer import Standardizer
 from sooner.errors import InvalidArgument, PromiseDropped, SoonerError
 from sooner.estimator.cases import class_indices, series_for
-from sooner.estimator.dial import family_named, family_of
+from sooner.estimator.dial import family_named, family_of, fitter_of
 from sooner.estimator.learning import scored
 from sooner.estimator.priors import class_shares
 from sooner.evaluate import (
@@ -28,12 +28,12 @@ from sooner.evaluate import (
     fit_posterior,
 )
 from sooner.evaluate.achieved import achieved_of
-from sooner.evaluate.choose import rule_for_target
+from sooner.evaluate.choose import cheapest_rule, refuse_costs_without_waiting, rule_for_target
 from sooner.evaluate.curve import curve_of
 from sooner.evaluate.promise import CLAIMS, data_hash
 from sooner.inputs import as_between, as_groups
 from sooner.models import Model, Rocket
-from sooner.rules import GiveUp, NotBefore, Rule
+from sooner.rules import DecisionCost, GiveUp, NotBefore, Rule
 from sooner.rules.described import description
 from sooner.scores import Scored
 from sooner.series import Series
@@ -64,6 +64,7 @@ class PromiseMixin:
     calibration_: Scored | None
     training_hashes_: IntArray
     priors: Any
+    rule: str
     _promised: tuple[Promise, str] | None
 
     def choose_threshold(
@@ -73,7 +74,9 @@ class PromiseMixin:
         *,
         max_error: float | None = None,
         max_mean_time: float | None = None,
-        cost_of_waiting: float | None = None,
+        cost_of_waiting: Any = None,
+        cost_of_error: float = 1.0,
+        cost_matrix: Any = None,
         confidence: float | None = None,
         risk: str = "balanced_error",
         groups: Any = None,
@@ -86,7 +89,12 @@ class PromiseMixin:
             y: (n_cases,), labels; None for a `Series` with labels.
             max_error: maximum balanced error, or with `confidence` the maximum of `risk`.
             max_mean_time: maximum mean time.
-            cost_of_waiting: cost of one observation if a wrong decision costs 1.
+            cost_of_waiting: cost of one observation; or an array whose entry t - 1 is the cost of deciding at observation t; or a
+                function that takes an array of times and returns their costs. The least mean cost is found exactly. A fitted rule
+                (`sooner.rules.FITTERS`) is fitted again for these costs, its only target.
+            cost_of_error: cost of a wrong decision.
+            cost_matrix: (n_classes, n_classes), instead of `cost_of_error`: entry [k, l] is the cost of deciding class l where
+                class k is true, in the order of `classes_`.
             confidence: certifies the threshold: with this probability, the risk of new series is at most `max_error`
                 (`clf.promise_`). Fix target and confidence before you look at the series.
             risk: what is promised, one of "balanced_error", "error", "class_error", "gap", "early_error": see
@@ -98,8 +106,9 @@ class PromiseMixin:
             good, especially with few series: for an unbiased estimate, use `evaluate` on other series.
         """
         check_is_fitted(self)
-        family = family_of(_innermost(self.rule_))
+        refuse_costs_without_waiting(cost_of_waiting, cost_of_error, cost_matrix)
         if confidence is not None:
+            family = family_of(_innermost(self.rule_))
             if max_error is None or max_mean_time is not None or cost_of_waiting is not None:
                 got = "none" if max_mean_time is None and cost_of_waiting is None else "another target"
                 remedy = "Only a maximum error can be promised."
@@ -115,16 +124,36 @@ class PromiseMixin:
                 remedy = "Only a certified threshold can be about another risk."
                 raise InvalidArgument("confidence", f"given for the risk {risk!r}", "None", remedy)
             judged = self.judged(X, y, groups)
-            self.rule_ = rule_for_target(
-                family,
-                curve_of(judged, family),
-                max_error=max_error,
-                max_mean_time=max_mean_time,
-                cost_of_waiting=cost_of_waiting,
-            )
+            if cost_of_waiting is not None and max_error is None and max_mean_time is None:
+                self.rule_ = self._rule_of_least_cost(
+                    judged, DecisionCost.of(cost_of_waiting, cost_of_error, cost_matrix)
+                )
+            else:
+                both = None if cost_of_waiting is None else 0.0  # two targets, which are refused
+                self.rule_ = self._rule_for(judged, max_error, max_mean_time, both)
             found = replace(achieved_of(self.rule_, judged), note=ESTIMATE)
         found.warn_near_chance()
         return found
+
+    def _rule_of_least_cost(self, judged: Scored, cost: DecisionCost) -> Rule:
+        """The rule of the same kind with the least mean cost: another threshold, or fitted again."""
+        inner = _innermost(self.rule_)
+        if (fitter := fitter_of(self.rule, inner)) is not None:
+            return fitter.fit(judged, cost)
+        return cheapest_rule(family_of(inner), judged, cost)
+
+    def _rule_for(
+        self, judged: Scored, max_error: float | None, max_mean_time: float | None, both: float | None
+    ) -> Rule:
+        """The rule with the threshold for an error or a time; `both` is not None beside a cost, which is one target too many."""
+        inner = _innermost(self.rule_)
+        if fitter_of(self.rule, inner) is not None and (max_error is not None or max_mean_time is not None):
+            name = "max_error" if max_error is not None else "max_mean_time"
+            remedy = "It is fitted for costs: give cost_of_waiting, or set clf.threshold = MSPRT(2.0) first."
+            raise InvalidArgument(name, "left out for a fitted rule", max_error or max_mean_time, remedy)
+        family = family_of(inner)
+        curve = curve_of(judged, family)
+        return rule_for_target(family, curve, max_error=max_error, max_mean_time=max_mean_time, cost_of_waiting=both)
 
     def give_up(
         self,

@@ -28,10 +28,10 @@ from sooner.evaluate.choose import midpoint_rule_at
 from sooner.evaluate.curve import as_threshold_family
 from sooner.evaluate.early import early_rule
 from sooner.evaluate.promise import RISKS, Promise, claim_of, data_hash
-from sooner.evaluate.records import Sweep
 from sooner.evaluate.risk_bounds import RiskBound, bound_for, halves, losses_of
 from sooner.inputs import as_between
 from sooner.rules import Rule, ThresholdRule, leader
+from sooner.rules.records import Sweep
 from sooner.scores import Scored
 from sooner.types import ArrayLike, BoolArray
 

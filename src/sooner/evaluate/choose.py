@@ -3,14 +3,21 @@
 from typing import TypeVar
 
 import numpy as np
+import torch
 
 from sooner.errors import InvalidArgument, UnreachableTarget
-from sooner.evaluate.curve import sat_curve
+from sooner.evaluate.curve import as_threshold_family, curve_of
 from sooner.inputs import as_number
-from sooner.rules import FixedTime, ThresholdRule
+from sooner.rules import DecisionCost, FixedTime, ThresholdRule
+from sooner.rules.cost import Waiting
+from sooner.rules.records import Sweep
+from sooner.scores import Scored
 from sooner.types import ArrayLike, FloatArray, SATCurve
 
 R = TypeVar("R", bound=ThresholdRule)
+
+DEFAULT_ALPHA = 0.8
+"""The cost of an error in the average cost for which `fit` sets a rule; the rest is for the share of a series that is read."""
 
 _REMEDIES = {"alpha": "It weighs errors against waiting.", "way": "It is a share of the way from chance to the best."}
 
@@ -23,8 +30,9 @@ def choose_rule(
     lengths: ArrayLike | None = None,
     max_error: float | None = None,
     max_mean_time: float | None = None,
-    cost_of_waiting: float | None = None,
+    cost_of_waiting: Waiting | ArrayLike | None = None,
     cost_of_error: float = 1.0,
+    cost_matrix: ArrayLike | None = None,
     halting: ArrayLike | None = None,
 ) -> R:
     """The rule of a family such as `MSPRT` that meets one target on scores of held-out series.
@@ -34,7 +42,8 @@ def choose_rule(
         scores: and the other arrays, see `sooner.evaluate`.
         max_error: see `least_threshold_for_error`.
         max_mean_time: see `greatest_threshold_for_time`.
-        cost_of_waiting: for one observation, with `cost_of_error` for one wrong decision: see `threshold_of_least_cost`.
+        cost_of_waiting: for one observation, or an array of the cost at each time, or a function of times; with `cost_of_error`
+            for one wrong decision, or a `cost_matrix` (classes, classes), indexed [true, decided]: see `cheapest_rule`.
 
     >>> from sooner.rules import MSPRT
     >>> choose_rule(MSPRT, [[[0.0, 1.0], [3.0, 0.0]], [[0.0, 2.0], [0.0, 4.0]]], [0, 1], max_error=0.1)
@@ -42,14 +51,37 @@ def choose_rule(
 
     Among the thresholds with the same decisions on these series it takes the middle one, so that rounding cannot matter.
     """
-    return rule_for_target(
-        rule,
-        sat_curve(scores, labels, lengths=lengths, rule=rule, halting=halting),
-        max_error=max_error,
-        max_mean_time=max_mean_time,
-        cost_of_waiting=cost_of_waiting,
-        cost_of_error=cost_of_error,
-    )
+    scored, family = Scored.of(scores, labels, lengths=lengths, halting=halting), as_threshold_family(rule)
+    refuse_costs_without_waiting(cost_of_waiting, cost_of_error, cost_matrix)
+    if cost_of_waiting is None or max_error is not None or max_mean_time is not None:
+        alone = None if cost_of_waiting is None else 0.0  # refused, as two targets
+        curve = curve_of(scored, family)
+        return rule_for_target(rule, curve, max_error=max_error, max_mean_time=max_mean_time, cost_of_waiting=alone)
+    return cheapest_rule(rule, scored, DecisionCost.of(cost_of_waiting, cost_of_error, cost_matrix))
+
+
+def refuse_costs_without_waiting(waiting: object, error: object, matrix: object) -> None:
+    """The costs of errors mean nothing without a cost of waiting."""
+    if waiting is None and (error != 1.0 or matrix is not None):
+        name = "cost_of_error" if matrix is None else "cost_matrix"
+        raise InvalidArgument(
+            name, "given with cost_of_waiting", "alone", "The two are weighed: 0.0 makes waiting free."
+        )
+
+
+def cheapest_rule(rule: type[R], scored: Scored, cost: DecisionCost) -> R:
+    """The rule of a family with the least mean cost on labelled series, exactly: one sweep gives the cost of every threshold."""
+    halting = None if scored.halting is None else torch.from_numpy(scored.halting)
+    statistic = rule.statistic_with(torch.from_numpy(scored.scores), halting).double().numpy()
+    sweep = Sweep.of(statistic, scored.lengths)
+    return midpoint_rule_at(rule, sweep.thresholds, cheapest(sweep, cost.paid(scored)))
+
+
+def cheapest(sweep: Sweep, paid: FloatArray) -> int:
+    """The index of the threshold with the least mean cost; `paid` (series, time) is that of stopping. The least one in a tie."""
+    costs = sweep.sums(paid[:, 0].sum(), paid[sweep.series, sweep.later] - paid[sweep.series, sweep.time])
+    # Sums of the same costs in another order differ in their last bits, so almost equal sums are ties.
+    return int(np.flatnonzero(costs <= costs.min() + 1e-9 * len(paid) * paid.max())[0])
 
 
 def rule_for_target(
@@ -131,7 +163,7 @@ def threshold_of_least_average_cost(curve: SATCurve, *, alpha: float = 0.5) -> f
     return float(curve.thresholds[np.argmin(_average_costs(curve, alpha))])
 
 
-def default_threshold(curve: SATCurve, *, classes: int, alpha: float = 0.8, way: float = 0.75) -> float:
+def default_threshold(curve: SATCurve, *, classes: int, alpha: float = DEFAULT_ALPHA, way: float = 0.75) -> float:
     """The threshold after `fit`: the least average cost among the thresholds whose error is far enough below chance.
 
     It minimises alpha * P(error) + (1 - alpha) * earliness where the balanced error has covered the share `way` of the distance

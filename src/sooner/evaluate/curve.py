@@ -11,7 +11,6 @@ import numpy.typing as npt
 import torch
 
 from sooner.errors import InvalidArgument
-from sooner.evaluate.records import Sweep
 from sooner.inputs import (
     as_labels,
     as_lengths,
@@ -23,6 +22,7 @@ from sooner.inputs import (
     running,
 )
 from sooner.rules import MSPRT, ThresholdRule, leader
+from sooner.rules.records import Sweep
 from sooner.scores import Scored
 from sooner.types import ArrayLike, IntArray, SATCurve
 

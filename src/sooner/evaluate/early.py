@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from sooner.evaluate.choose import midpoint_rule_at
 from sooner.evaluate.pvalues import binomial_limit
-from sooner.evaluate.records import Sweep
 from sooner.rules import NotBefore, ThresholdRule
+from sooner.rules.records import Sweep
 from sooner.types import BoolArray, FloatArray, IntArray
 
 _CANDIDATES = 64

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sooner.evaluate.records import records
 from sooner.report.evaluation import Evaluation
 from sooner.rules import leader
+from sooner.rules.records import records
 from sooner.types import Decisions, FloatArray, IntArray
 
 

@@ -1,4 +1,7 @@
-"""Stopping rules: frozen values that turn scores into decisions. `RULES` has them by name."""
+"""Stopping rules: frozen values that turn scores into decisions.
+
+`RULES` has them by name, and `FITTERS` what fits other rules for a cost.
+"""
 
 from collections.abc import Mapping
 
@@ -8,6 +11,17 @@ from sooner.rules.base import Rule as Rule
 from sooner.rules.base import Step as Step
 from sooner.rules.base import ThresholdRule as ThresholdRule
 from sooner.rules.base import leader as leader
+from sooner.rules.cost import DecisionCost as DecisionCost
+from sooner.rules.fitted import FITTED_RULES as FITTED_RULES
+from sooner.rules.fitted import FITTERS as FITTERS
+from sooner.rules.fitted import BackwardInduction as BackwardInduction
+from sooner.rules.fitted import EconomyGamma as EconomyGamma
+from sooner.rules.fitted import FittedRule as FittedRule
+from sooner.rules.fitted import MoriStoppingRule as MoriStoppingRule
+from sooner.rules.fitted import RuleFitter as RuleFitter
+from sooner.rules.fitted import Taper as Taper
+from sooner.rules.fitted import TaperingThreshold as TaperingThreshold
+from sooner.rules.fitted import Teaser as Teaser
 from sooner.rules.giving_up import GiveUp as GiveUp
 from sooner.rules.halting import Halting as Halting
 from sooner.rules.msprt import MSPRT as MSPRT

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from sooner.errors import InvalidArgument
-from sooner.rules import RULES
+from sooner.rules import FITTED_RULES, RULES
 from sooner.rules.base import Rule
 
-_KNOWN = {rule.__name__: rule for rule in RULES.values()}
+_KNOWN: Mapping[str, type[Rule]] = {rule.__name__: rule for rule in (*RULES.values(), *FITTED_RULES)}
 
 
 def description(rule: Rule) -> dict[str, Any]:

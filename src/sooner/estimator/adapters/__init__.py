@@ -1,4 +1,4 @@
-"""`sooner` inside other tools: as an early classifier of aeon, and as a trigger of ml_edm.
+"""`sooner` inside other tools: as an early classifier of aeon, and as a trigger of ml_edm; and triggers of ml_edm as rules.
 
 aeon, of the extra `sooner[archives]`, is imported only with `AeonEarlyClassifier`, because it takes a second.
 """
@@ -6,6 +6,7 @@ aeon, of the extra `sooner[archives]`, is imported only with `AeonEarlyClassifie
 from typing import TYPE_CHECKING, Any
 
 from sooner.estimator.adapters.ml_edm import Trigger as Trigger
+from sooner.estimator.adapters.ml_edm_rule import TriggerFitter as TriggerFitter
 from sooner.extras import optional
 
 if TYPE_CHECKING:

@@ -27,10 +27,12 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from sooner.errors import InvalidArgument, UnknownName
-from sooner.evaluate.records import Sweep
+from sooner.evaluate.choose import cheapest
 from sooner.inputs import as_labels, as_nonnegative, as_real
 from sooner.models.prefix import LOWEST
-from sooner.rules import Rule, ThresholdRule, rule_named
+from sooner.rules import FITTERS, DecisionCost, Rule, ThresholdRule, rule_named
+from sooner.rules.records import Sweep
+from sooner.scores import Scored
 from sooner.types import BoolArray, FloatArray
 
 PRIORS = ("equal", "training")
@@ -46,8 +48,9 @@ class Trigger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     Args:
         timestamps: the lengths at which there are classifiers, ascending. They are read only if `fit` gets no cost matrices.
-        rule: "msprt", "log_odds", "probability_threshold" or "fixed_time" (which counts timestamps), or a rule, which `fit` does
-            not change.
+        rule: "msprt", "log_odds", "probability_threshold" or "fixed_time" (which counts timestamps); a rule that is fitted, such
+            as "taper" or "calimera" (`sooner.rules.FITTERS`), which decides on log q_k for either `priors`; or a rule, which
+            `fit` does not change.
         priors: with "equal" the scores of the rule are s_k, with "training" log q_k. Then it always fires for the class that
             ml_edm names, which is better if classes are rare and costs are paid per series.
 
@@ -72,6 +75,8 @@ class Trigger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     @property
     def require_past_probas(self) -> bool:
         """Whether `predict` needs the probabilities of all timestamps so far."""
+        if self._is_fitted_rule():
+            return True  # it counts timestamps
         rule = self.rule if isinstance(self.rule, Rule) else next(self._family().examples())
         return rule.init(1).shape[1] > 0
 
@@ -96,11 +101,17 @@ class Trigger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.log_prior_ = (counts / counts.sum()).log()
         if isinstance(self.rule, Rule):
             self.rule_: Rule = self.rule
+        elif self._is_fitted_rule():
+            lengths = np.full(len(labels), probabilities.shape[1])
+            scored = Scored(self._scores(probabilities).numpy(), lengths, labels.numpy())
+            self.rule_ = FITTERS[self.rule].fit(scored, _separated(self.costs_))
         else:
             family = self._family()
             named = probabilities.argmax(dim=2).numpy()
             paid = self.costs_[np.arange(len(self.costs_)), named, labels.numpy()[:, None]]  # (n, T)
-            self.rule_ = family.at(_cheapest(family.statistic(self._scores(probabilities)).double().numpy(), paid))
+            statistic = family.statistic(self._scores(probabilities)).double().numpy()
+            sweep = Sweep.of(statistic, np.full(len(statistic), statistic.shape[1]))
+            self.rule_ = family.at(float(sweep.thresholds[cheapest(sweep, paid)]))
         return self
 
     def predict(self, X: Any, X_probas: Any, cost_matrices: Any = None) -> BoolArray:  # noqa: N803
@@ -126,6 +137,9 @@ class Trigger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             raise InvalidArgument("X_probas", f"of {classes} classes", got, "There were that many in `fit`.")
         return self.rule_.decide(self._scores(probabilities), lengths).crossed
 
+    def _is_fitted_rule(self) -> bool:
+        return isinstance(self.rule, str) and self.rule in FITTERS
+
     def _family(self) -> type[ThresholdRule]:
         family = rule_named(self.rule)
         if not issubclass(family, ThresholdRule):
@@ -135,7 +149,7 @@ class Trigger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def _scores(self, probabilities: Tensor) -> Tensor:
         logs = probabilities.clamp_min(LOWEST).log()
-        return logs - self.log_prior_ if self.priors == "equal" else logs
+        return logs - self.log_prior_ if self.priors == "equal" and not self._is_fitted_rule() else logs
 
     def _costs(self, given: Any, probabilities: Tensor) -> FloatArray:
         _, time, classes = probabilities.shape
@@ -190,9 +204,10 @@ def _padded(probas: Any) -> tuple[Tensor, Int[Tensor, " series"]]:
     return pad_sequence(tensors, batch_first=True), torch.tensor([len(tensor) for tensor in tensors])
 
 
-def _cheapest(statistic: FloatArray, paid: FloatArray) -> float:
-    """The threshold with the least mean cost, the least one in a tie; `paid` (n, T) is the cost of stopping each series."""
-    sweep = Sweep.of(statistic, np.full(len(statistic), statistic.shape[1]))
-    costs = sweep.sums(paid[:, 0].sum(), paid[sweep.series, sweep.later] - paid[sweep.series, sweep.time])
-    # Sums of the same costs in another order differ in their last bits, so almost equal sums are ties.
-    return float(sweep.thresholds[np.flatnonzero(costs <= costs.min() + 1e-9 * len(paid))[0]])
+def _separated(costs: FloatArray) -> DecisionCost:
+    """Errors and waiting apart, from costs indexed [timestamp, predicted, true], as ml_edm has them."""
+    waits = costs - costs[0]
+    if np.ptp(waits, axis=(1, 2)).max() > 1e-9 * (1 + costs.max()):
+        expected, remedy = "sums of an error and a delay for a fitted rule", "Their errors must not change with time."
+        raise InvalidArgument("cost_matrices", expected, "others", remedy)
+    return DecisionCost((costs[0] - costs[0].min()).T, waits[:, 0, 0] + costs[0].min())
