@@ -181,3 +181,21 @@ def test_a_description_is_plain_json(fitted):
 
     assert isinstance(fitted.rule_, FittedRule)
     assert json.loads(json.dumps(description(fitted.rule_))) == description(fitted.rule_)
+
+
+@pytest.mark.parametrize("name", ["calimera", "teaser"])
+def test_an_exported_graph_has_the_same_decisions(fitted, data, name, tmp_path):
+    pytest.importorskip("onnxscript")
+    from sooner.estimator.onnx.stream import OnnxStep
+
+    clf, series = fresh(fitted, tmp_path), data[0][60:80]
+    clf.threshold = FITTERS[name].fit(clf.judged(), DecisionCost.average(0.9))
+    clf.export(tmp_path / "step.onnx")
+    step = OnnxStep((tmp_path / "step.onnx").read_bytes())
+    state, times = step.init(20), np.full(20, TIME)
+    fired = np.zeros(20, dtype=bool)
+    for t in range(TIME):
+        result = step.step(state, series[:, :, t])
+        times[result.fired & ~fired] = t + 1
+        state, fired = result.state, fired | result.fired
+    assert times.tolist() == clf.decide(series).times.tolist()

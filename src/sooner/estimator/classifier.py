@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sooner.errors import InvalidArgument
 from sooner.estimator.cases import as_targets, class_indices, labelled_series, series_for
-from sooner.estimator.dial import decided, family_named, family_of, fitter_of, rule_for, with_labels
+from sooner.estimator.dial import decided, family_beside, family_of, fitter_of, rule_for, with_labels
 from sooner.estimator.learning import FitOptions, Learned, learn, prepared, scored
 from sooner.estimator.live import LiveMixin
 from sooner.estimator.priors import prior_offset
@@ -162,7 +162,7 @@ class EarlyClassifier(PromiseMixin, LiveMixin, ClassifierMixin, BaseEstimator): 
             groups: (n_cases,), group IDs; a group is never split between the training set and the held-out set.
         """
         series = labelled_series(X, y, groups, sample_weight, self)
-        family = family_named(self.rule)
+        family = family_beside(self.rule)
         prior_offset(self.priors, series.classes.tolist(), series.class_counts())  # refused now, not after training
         share = as_calibration_share(self.calibration_share)
         options = FitOptions.of(self, round((1 - share) * len(series)))
@@ -336,7 +336,7 @@ class EarlyClassifier(PromiseMixin, LiveMixin, ClassifierMixin, BaseEstimator): 
 
     def rule_named_by(self, value: Any) -> Rule:
         """The rule that a number, a matrix or a rule stands for in the place of the threshold."""
-        return rule_for(value, self.rule_, family_named(self.rule), self.n_classes_, halts=self.model_.halts)
+        return rule_for(value, self.rule_, family_beside(self.rule), self.n_classes_, halts=self.model_.halts)
 
     def judged(self, X: Any = None, y: Any = None, groups: Any = None) -> Scored:  # noqa: N803
         """The scores of labelled series, `priors` included: X, or the held-out series that were kept."""

@@ -18,16 +18,19 @@ from sooner.types import Decisions
 
 
 def family_named(name: str) -> type[ThresholdRule]:
-    """The rules of that name, which must have a threshold to be chosen; a plain number beside a fitted rule is for `MSPRT`."""
-    if isinstance(name, str) and name in FITTERS:
-        return MSPRT
+    """The rules of that name, which must have a threshold to be chosen."""
     families = {known: rule for known, rule in RULES.items() if issubclass(rule, ThresholdRule)}
     if isinstance(name, str) and name in families:
         return families[name]
-    if isinstance(name, str) and name in RULES:
+    if isinstance(name, str) and name in {**RULES, **FITTERS}:
         remedy = "Fit with another one; in Python, clf.threshold may then be any rule."
         raise InvalidArgument("rule", "one with a threshold", repr(name), remedy)
     raise UnknownName("rule", name, (*families, *FITTERS))
+
+
+def family_beside(name: str) -> type[ThresholdRule]:
+    """The rules that a plain number stands for, and whose decisions calibrate posteriors: `MSPRT` beside a fitted rule."""
+    return MSPRT if isinstance(name, str) and name in FITTERS else family_named(name)
 
 
 def fitter_of(name: str, current: Rule | None = None) -> RuleFitter | None:

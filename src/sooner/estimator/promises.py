@@ -16,7 +16,7 @@ from sooner.container import digest, pieces_of
 from sooner.data.standardizer import Standardizer
 from sooner.errors import InvalidArgument, PromiseDropped, SoonerError
 from sooner.estimator.cases import class_indices, series_for
-from sooner.estimator.dial import family_named, family_of, fitter_of
+from sooner.estimator.dial import family_beside, family_of, fitter_of
 from sooner.estimator.learning import scored
 from sooner.estimator.priors import class_shares
 from sooner.evaluate import (
@@ -309,7 +309,7 @@ def recalibrated(classifier: Any) -> PosteriorCalibration:
         current: PosteriorCalibration = classifier.posterior_calibration_
         return current
     spread = 0.0 if isinstance(classifier.model_, Rocket) else 1.0
-    return fit_posterior(classifier.calibration_, family_named(classifier.rule), slope_spread=spread)
+    return fit_posterior(classifier.calibration_, family_beside(classifier.rule), slope_spread=spread)
 
 
 def training_hashes(series: Series) -> IntArray:

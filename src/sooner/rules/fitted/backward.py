@@ -101,11 +101,10 @@ class ContinuationRule(FittedRule):
     horizon: int
 
     def __post_init__(self) -> None:
-        self._check(weights=(TERMS,))
+        self._check({"weights": (TERMS,)})
         size = len(np.atleast_1d(self.errors))
         errors = as_nonnegative(self.errors, (size, size), name="errors", remedy="It is C[true, decided].")
-        errors.flags.writeable = False
-        object.__setattr__(self, "errors", errors)
+        self._freeze("errors", errors)
 
     @classmethod
     def examples(cls) -> Iterator["ContinuationRule"]:

@@ -6,11 +6,12 @@ fit, at the first observation beyond: nothing was learned about going on from th
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -62,13 +63,13 @@ class FittedRule(Rule):
     def step(self, state: RuleState, scores: StepScores) -> Step:
         """Count; at a decision time ask `stops`; beyond the horizon stop."""
         read = state[:, :1] + 1
-        passed = torch.tensor(self.times, device=scores.device) <= read
-        is_time = (torch.tensor(self.times, device=scores.device) == read).any(dim=1)
+        times = tensor_of(self.times, scores)
+        passed, is_time = times <= read, (times == read).any(dim=1)
         fired, memory = self.stops((passed.sum(dim=1) - 1).clamp_min(0), state[:, 1:], scores)
         memory = torch.where(is_time[:, None], memory, state[:, 1:])
         return Step(torch.cat([read, memory], dim=1), (fired & is_time) | (read[:, 0] > self.horizon), leader(scores))
 
-    def _check(self, **shapes: tuple[int, ...]) -> None:
+    def _check(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Replace the fields by checked, unwritable arrays; `shapes` are those behind the axis of decision times."""
         horizon = as_whole(self.horizon, name="horizon", low=1, remedy="Times count observations from 1.")
         object.__setattr__(self, "horizon", horizon)
@@ -77,17 +78,18 @@ class FittedRule(Rule):
             got = f"{times.tolist()[:8]} and {horizon}"
             remedy = "The rule may stop at these observations."
             raise InvalidArgument("times", "one or more, ascending in 1..horizon", got, remedy)
-        for name, array in {
-            "times": times,
-            **{name: as_real(getattr(self, name), name=name) for name in shapes},
-        }.items():
-            if name in shapes and array.shape != (len(times), *shapes[name]):
-                expected = f"of shape {(len(times), *shapes[name])}"
-                raise InvalidArgument(
-                    name, expected, f"shape {array.shape}", "There is one entry for each decision time."
-                )
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
+        self._freeze("times", times)
+        for name, shape in shapes.items():
+            array = as_real(getattr(self, name), name=name)
+            if array.shape != (len(times), *shape):
+                expected, remedy = f"of shape {(len(times), *shape)}", "There is one entry for each decision time."
+                raise InvalidArgument(name, expected, f"shape {array.shape}", remedy)
+            self._freeze(name, array)
+
+    def _freeze(self, name: str, array: npt.NDArray[Any]) -> None:
+        """Set a field to an unwritable array."""
+        array.flags.writeable = False
+        object.__setattr__(self, name, array)
 
     def __repr__(self) -> str:
         """Short, because the numbers fill pages."""

@@ -81,7 +81,7 @@ class IntervalTable(FittedRule):
 
     def __post_init__(self) -> None:
         count = np.shape(self.stop)[-1] if np.ndim(self.stop) == 2 else 1
-        self._check(edges=(count - 1,), stop=(count,))
+        self._check({"edges": (count - 1,), "stop": (count,)})
 
     @classmethod
     def examples(cls) -> Iterator["IntervalTable"]:

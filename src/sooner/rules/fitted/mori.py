@@ -75,12 +75,11 @@ class LinearRule(FittedRule):
     horizon: int
 
     def __post_init__(self) -> None:
-        self._check()
+        self._check({})
         weights = as_real(self.weights, name="weights")
         if weights.shape != (3,) or not np.isfinite(weights).all():
             raise InvalidArgument("weights", "three finite numbers", weights.tolist(), "They are g1, g2 and g3.")
-        weights.flags.writeable = False
-        object.__setattr__(self, "weights", weights)
+        self._freeze("weights", weights)
 
     @classmethod
     def examples(cls) -> Iterator["LinearRule"]:

@@ -82,7 +82,7 @@ class Taper(FittedRule):
     horizon: int
 
     def __post_init__(self) -> None:
-        self._check(thresholds=())
+        self._check({"thresholds": ()})
         if (np.diff(self.thresholds) > 0).any() or (self.thresholds < 0).any():
             remedy = "A margin is never negative, and a taper does not rise."
             raise InvalidArgument("thresholds", "at least 0 and never rising", self.thresholds.tolist()[:8], remedy)

@@ -100,7 +100,7 @@ class SupportRule(FittedRule):
 
     def __post_init__(self) -> None:
         shape = np.shape(self.vectors)[1:] if np.ndim(self.vectors) == 3 else (0, 0)
-        self._check(vectors=shape, weights=shape[:1], offsets=())
+        self._check({"vectors": shape, "weights": shape[:1], "offsets": ()})
         object.__setattr__(
             self, "width", as_number(self.width, name="width", low=0.0, remedy="It is that of a kernel.")
         )
