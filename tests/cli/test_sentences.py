@@ -27,7 +27,7 @@ SAID = {
     "train pumps.csv ROLES --group who --ignore note": "`--group`, `--ignore` must be columns of pumps.csv, got 'who'; 'note'.",
     "train pumps.csv ROLES --model roket": "`--model` must be one of 'auto', 'earliest',",
     "train pumps.csv ROLES --model recurrent --loss lsell": "`--loss` must be one of 'barr',",
-    "train pumps.csv ROLES --rule zzz": "`--rule` must be one of 'fixed_time',",
+    "train pumps.csv ROLES --rule zzz": "`--rule` must be one of 'calimera',",
     "train pumps.csv ROLES --seed -1": "`--seed` must be at least 0, got -1.0.",
     "train pumps.csv ROLES --out .": "`--out` must be the name of a file, got the folder ..",
     "train empty.csv": f"{EMPTY}, or pass --missing mask.",

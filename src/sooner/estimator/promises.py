@@ -89,12 +89,10 @@ class PromiseMixin:
             y: (n_cases,), labels; None for a `Series` with labels.
             max_error: maximum balanced error, or with `confidence` the maximum of `risk`.
             max_mean_time: maximum mean time.
-            cost_of_waiting: cost of one observation; or an array whose entry t - 1 is the cost of deciding at observation t; or a
-                function that takes an array of times and returns their costs. The least mean cost is found exactly. A fitted rule
-                (`sooner.rules.FITTERS`) is fitted again for these costs, its only target.
+            cost_of_waiting: cost of one observation, an array with the cost of deciding at times 1, 2, ..., or a function of an
+                array of times. The mean cost is minimised, the only target of a fitted rule (`FITTERS`), which is fitted again.
             cost_of_error: cost of a wrong decision.
-            cost_matrix: (n_classes, n_classes), instead of `cost_of_error`: entry [k, l] is the cost of deciding class l where
-                class k is true, in the order of `classes_`.
+            cost_matrix: (n_classes, n_classes), instead: entry [k, l] is the cost of deciding class l where k is true.
             confidence: certifies the threshold: with this probability, the risk of new series is at most `max_error`
                 (`clf.promise_`). Fix target and confidence before you look at the series.
             risk: what is promised, one of "balanced_error", "error", "class_error", "gap", "early_error": see
@@ -109,10 +107,7 @@ class PromiseMixin:
         refuse_costs_without_waiting(cost_of_waiting, cost_of_error, cost_matrix)
         if confidence is not None:
             family = family_of(_innermost(self.rule_))
-            if max_error is None or max_mean_time is not None or cost_of_waiting is not None:
-                got = "none" if max_mean_time is None and cost_of_waiting is None else "another target"
-                remedy = "Only a maximum error can be promised."
-                raise InvalidArgument("max_error", "given alone with a confidence", got, remedy)
+            refuse_other_targets(max_error, max_mean_time, cost_of_waiting)
             level = as_between(max_error, name="max_error", low=0.0, high=1.0, remedy="0.05 means 5%.")
             judged = self._never_used(X, y, groups, risk)
             promise = certified_threshold(family, judged, risk, level, confidence)
@@ -124,36 +119,27 @@ class PromiseMixin:
                 remedy = "Only a certified threshold can be about another risk."
                 raise InvalidArgument("confidence", f"given for the risk {risk!r}", "None", remedy)
             judged = self.judged(X, y, groups)
-            if cost_of_waiting is not None and max_error is None and max_mean_time is None:
-                self.rule_ = self._rule_of_least_cost(
-                    judged, DecisionCost.of(cost_of_waiting, cost_of_error, cost_matrix)
-                )
-            else:
-                both = None if cost_of_waiting is None else 0.0  # two targets, which are refused
-                self.rule_ = self._rule_for(judged, max_error, max_mean_time, both)
+            cost = None if cost_of_waiting is None else DecisionCost.of(cost_of_waiting, cost_of_error, cost_matrix)
+            self.rule_ = self._rule_for(judged, max_error, max_mean_time, cost)
             found = replace(achieved_of(self.rule_, judged), note=ESTIMATE)
         found.warn_near_chance()
         return found
 
-    def _rule_of_least_cost(self, judged: Scored, cost: DecisionCost) -> Rule:
-        """The rule of the same kind with the least mean cost: another threshold, or fitted again."""
-        inner = _innermost(self.rule_)
-        if (fitter := fitter_of(self.rule, inner)) is not None:
-            return fitter.fit(judged, cost)
-        return cheapest_rule(family_of(inner), judged, cost)
-
     def _rule_for(
-        self, judged: Scored, max_error: float | None, max_mean_time: float | None, both: float | None
+        self, judged: Scored, max_error: float | None, max_mean_time: float | None, cost: DecisionCost | None
     ) -> Rule:
-        """The rule with the threshold for an error or a time; `both` is not None beside a cost, which is one target too many."""
+        """The rule of the same kind that meets one target: another threshold, or a rule that is fitted again for a cost."""
         inner = _innermost(self.rule_)
-        if fitter_of(self.rule, inner) is not None and (max_error is not None or max_mean_time is not None):
-            name = "max_error" if max_error is not None else "max_mean_time"
+        fitter, by_cost = fitter_of(self.rule, inner), max_error is None and max_mean_time is None
+        if cost is not None and by_cost:
+            return cheapest_rule(family_of(inner), judged, cost) if fitter is None else fitter.fit(judged, cost)
+        if fitter is not None and not by_cost:
+            name, value = ("max_error", max_error) if max_error is not None else ("max_mean_time", max_mean_time)
             remedy = "It is fitted for costs: give cost_of_waiting, or set clf.threshold = MSPRT(2.0) first."
-            raise InvalidArgument(name, "left out for a fitted rule", max_error or max_mean_time, remedy)
-        family = family_of(inner)
+            raise InvalidArgument(name, "left out for a fitted rule", value, remedy)
+        family, beside = family_of(inner), None if cost is None else 0.0  # refused, as one target too many
         curve = curve_of(judged, family)
-        return rule_for_target(family, curve, max_error=max_error, max_mean_time=max_mean_time, cost_of_waiting=both)
+        return rule_for_target(family, curve, max_error=max_error, max_mean_time=max_mean_time, cost_of_waiting=beside)
 
     def give_up(
         self,
@@ -273,6 +259,14 @@ class PromiseMixin:
         series = replace(series, labels=labels)
         found = scored(self.model_, self.standardizer_.apply(series))
         return found if groups is None else replace(found, groups=as_groups(groups, len(found)))
+
+
+def refuse_other_targets(max_error: object, max_mean_time: object, cost_of_waiting: object) -> None:
+    """A certified threshold has a maximum error as its target, and nothing else."""
+    if max_error is None or max_mean_time is not None or cost_of_waiting is not None:
+        got = "none" if max_mean_time is None and cost_of_waiting is None else "another target"
+        remedy = "Only a maximum error can be promised."
+        raise InvalidArgument("max_error", "given alone with a confidence", got, remedy)
 
 
 def _innermost(rule: Rule) -> Rule:

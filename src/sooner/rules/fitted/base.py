@@ -8,7 +8,7 @@ fit, at the first observation beyond: nothing was learned about going on from th
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
