@@ -82,6 +82,8 @@ def _file_error(error: OSError) -> Exception:
     path = "" if error.filename is None else str(error.filename)
     if isinstance(error, FileExistsError | NotADirectoryError) and path:
         return InvalidArgument(path, "a folder, or the name of a new one", "a file", "Name another one.")
+    if isinstance(error, FileNotFoundError) and path:
+        return InvalidArgument(path, "there", "no such file or folder", "Check the name.")
     if isinstance(error, PermissionError) and path:
         expected, remedy = "readable, or in a folder that may be written to", "Check the file permissions."
         return InvalidArgument(path, expected, "no permission", remedy)

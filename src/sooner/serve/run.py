@@ -47,7 +47,7 @@ class Address:
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
             got = "only one of them"
-            raise InvalidArgument("certificate", "given together with its key", got, "Give both files, or none.")
+            raise InvalidArgument("tls_certificate", "given together with its key", got, "Give both files, or none.")
 
 
 class Server(uvicorn.Server):
