@@ -73,7 +73,8 @@ def resumed(folder, settings):
 
 def test_a_run_that_was_cut_goes_on_as_it_began_if_its_decay_is_written_as_today(tmp_path):
     record = resumed(tmp_path, changed(settings_from_dict(RUN), {"optimizer.weight_decay": 0.01 * 0.02}))
-    np.testing.assert_allclose(np.array(record.history), EXPECTED["history"], rtol=1e-4)
+    known = [validation[:3] for validation in record.history]  # that version did not measure the last error
+    np.testing.assert_allclose(np.array(known, dtype=float), EXPECTED["history"], rtol=1e-4)
 
 
 def test_a_run_is_not_resumed_with_the_number_that_now_means_another_decay(tmp_path):

@@ -1,6 +1,7 @@
 """TOML: settings, what to search, and plans of experiments."""
 
 import random
+import shutil
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -41,7 +42,7 @@ optimizer.lr = { low = 1e-4, high = 1e-2, log = true }
 
 @cache
 def _plans() -> list[bytes]:
-    from sooner.lab.experiments.plan import folder_of_plans
+    from sooner.lab.experiments.plan_file import folder_of_plans
 
     return [path.read_bytes() for path in sorted(folder_of_plans().glob("*.toml"))]
 
@@ -92,14 +93,19 @@ def make_search(chance: random.Random, folder: Path) -> Case:
 
 
 def make_plan(chance: random.Random, folder: Path) -> Case:
-    from sooner.lab.experiments.plan import read_plan
+    from sooner.lab.experiments.plan_file import folder_of_plans, read_plan
 
+    # Plans include files of this folder.
+    shutil.copytree(folder_of_plans() / "shared", folder / "shared", dirs_exist_ok=True)
     path, profile = folder / "plan.toml", chance.choice(("paper", "cpu"))
     path.write_bytes(spoiled(chance, chance.choice(_plans()), _plans(), TEXT))
 
     def judge(plan: Any) -> str | None:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
-        laid = {**tables, **tables.get("profiles", {}).get(profile, {})}
+        included = tables.get("include")
+        below = {} if included is None else tomllib.loads((folder / included).read_text(encoding="utf-8"))
+        profiles = [each.get("profiles", {}).get(profile, {}) for each in (below, tables)]
+        laid = {**below, **tables, **profiles[0], **profiles[1]}
         if plan.title != laid["title"] or list(plan.times) != laid["times"]:
             return f"{plan.title!r} at {plan.times}"
         return None if {each.name for each in plan.contenders} >= set(tables["models"]) else "other models"

@@ -17,7 +17,7 @@ from sooner.models.base import LiveStep, Model, of_each_observation
 from sooner.models.recurrent.activations import Activation, activation_named
 from sooner.models.recurrent.fused.build import fused_for
 from sooner.models.recurrent.fused.library import Library
-from sooner.models.recurrent.fused.live import LiveSeries, LiveWeights, fused_step
+from sooner.models.recurrent.fused.live import LiveWeights, LiveWindows, fused_step
 from sooner.models.recurrent.fused.windows import fused_windows
 from sooner.models.recurrent.kernel import Workspace, lstm_update, lstm_windows
 from sooner.models.recurrent.readout import Readout
@@ -256,14 +256,14 @@ class Recurrent(Model):
         """N window states, the scores, the logits of the second-oldest window and the age of each stream."""
         zeros, kept = self.readout.linear.weight.new_zeros, 1 if self.order is None else self.order
         windows = zeros(streams, kept, self.cell.states)
-        return LiveSeries(windows, zeros(streams, self.classes), zeros(streams, self.classes), zeros(streams))
+        return LiveWindows(windows, zeros(streams, self.classes), zeros(streams, self.classes), zeros(streams))
 
     @torch.no_grad()
     def step(self, state: LiveState, observation: ArrayLike) -> LiveStep:
         """N+1 cell updates for each stream, at any age."""
         observation = self.admit_step(state, observation)
         # Each attribute of a module is read once: PyTorch looks it up in three dictionaries.
-        live, encoder, readout, cell = LiveSeries(*state), self.encoder, self.readout, self.cell
+        live, encoder, readout, cell = LiveWindows(*state), self.encoder, self.readout, self.cell
         encoded = observation if encoder is None else encoder(observation)
         encoded = encoded.to(readout.linear.weight.dtype)
         if isinstance(cell, LSTM) and (fused := fused_for(encoded, readout.activation)) is not None:
@@ -273,10 +273,10 @@ class Recurrent(Model):
             states = cell.update(projected, live.windows[:, 0])
             now = readout.evaluated(states[:, : cell.hidden])
             scores = now if self.log_prior is None else now - self.log_prior
-            return LiveStep(LiveSeries(states[:, None], scores, live.logits, live.age), scores)
+            return LiveStep(LiveWindows(states[:, None], scores, live.logits, live.age), scores)
         return self._step_windows(live, projected)
 
-    def _step_windows(self, live: LiveSeries, projected: Tensor) -> LiveStep:
+    def _step_windows(self, live: LiveWindows, projected: Tensor) -> LiveStep:
         streams, order = projected.shape[0], self.order or 0
         before = torch.cat([live.windows, live.windows.new_zeros(streams, 1, self.cell.states)], dim=1)
         inputs = projected.repeat_interleave(order + 1, dim=0)
@@ -288,9 +288,9 @@ class Recurrent(Model):
         now, second = self.readout.evaluated(hidden.flatten(0, 1)).unflatten(0, (streams, 2)).unbind(dim=1)
         scores = self._combine(live, now)
         age = (live.age + 1).clamp_max(order + 1)
-        return LiveStep(LiveSeries(states[:, 1:].contiguous(), scores, second, age), scores)
+        return LiveStep(LiveWindows(states[:, 1:].contiguous(), scores, second, age), scores)
 
-    def _fused_step(self, fused: Library, live: LiveSeries, encoded: Tensor, cell: LSTM, readout: Readout) -> LiveStep:
+    def _fused_step(self, fused: Library, live: LiveWindows, encoded: Tensor, cell: LSTM, readout: Readout) -> LiveStep:
         fresh, prior = self.order is not None, None if self.log_prior is None else self.log_prior.to(encoded)
         weights = (cell.input, cell.bias, cell.recurrent, cell.diagonal, *readout.evaluated_weights(), prior)
         after = fused_step(
@@ -302,7 +302,7 @@ class Recurrent(Model):
         )
         return LiveStep(after, after.scores)
 
-    def _combine(self, live: LiveSeries, now: Tensor) -> Tensor:
+    def _combine(self, live: LiveWindows, now: Tensor) -> Tensor:
         if self.formula == "m_tandem_oblivion":
             return now if self.log_prior is None else now - self.log_prior
         before = live.logits

@@ -35,7 +35,7 @@ class LiveWeights(NamedTuple):
     prior: Float[Tensor, " classes"] | None
 
 
-class LiveSeries(NamedTuple):
+class LiveWindows(NamedTuple):
     """The state of live series: N window states (oldest first), scores so far, logits of the second-oldest window, and age."""
 
     windows: Float[Tensor, "streams window state"]
@@ -48,13 +48,13 @@ def fused_step(
     library: Library,
     weights: LiveWeights,
     observations: Float[Tensor, "streams channels"],
-    before: LiveSeries,
+    before: LiveWindows,
     *,
     fresh: bool,
     adds: bool,
     activation: Activation,
     eps: float,
-) -> LiveSeries:
+) -> LiveWindows:
     """The state after an observation, with the new scores.
 
     Args:
@@ -67,7 +67,7 @@ def fused_step(
         activation: phi, of the cell and of the readout.
         eps: that of the batch norm.
     """
-    before = LiveSeries(*[tensor.contiguous() for tensor in before])
+    before = LiveWindows(*[tensor.contiguous() for tensor in before])
     streams, windows, state = before.windows.shape
     size, classes, reads = state // 2, before.scores.shape[1], 1 + fresh
     shares = library.shares(streams)
@@ -75,7 +75,7 @@ def fused_step(
     scratch_size = max(4 * size, classes) + 6 * size + block * (4 * windows * size + reads * (size + classes))
     # One piece of memory for all that is only needed here: an allocation takes as long as the gates of a window.
     scratch = observations.new_empty(shares * scratch_size + streams * 4 * size)
-    after = LiveSeries(
+    after = LiveWindows(
         torch.empty_like(before.windows),
         torch.empty_like(before.scores),
         torch.empty_like(before.logits) if fresh else before.logits,
