@@ -45,8 +45,8 @@ from sooner.errors import InvalidArgument, NotCertified
 from sooner.evaluate import PosteriorCalibration, Watch, exact_limits, reliability
 from sooner.evaluate.certify import certified_threshold
 from sooner.evaluate.label_sets import coverage_limit_of, label_sets_of, largest_log_odds
-from sooner.rules.records import Sweep
 from sooner.rules import MSPRT, NotBefore, leader
+from sooner.rules.records import Sweep
 from sooner.scores import Scored, leader_margin
 
 RECORD = Path(__file__).parents[1] / "results" / "guarantees.json"
