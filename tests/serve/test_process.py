@@ -142,7 +142,10 @@ def test_a_full_disk_refuses_writes_and_damages_nothing(clf, model_file, tmp_pat
     def small_files():
         resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, resource.RLIM_INFINITY))
 
-    with Process(tmp_path, model_file, "--journal", tmp_path / "journal", before=small_files) as process:
+    with Process(tmp_path, model_file, "--journal", tmp_path / "journal") as process:
+        process.end(signal.SIGTERM)  # the journal has its copy of the model now, which is larger
+        process.before = small_files
+        process.start()
         sender = Sender(process.url, x, names, lines=20)
         sender.run(until=lambda: len(sender.refused) > 3)
         refused = sender.refused[0]
