@@ -63,8 +63,8 @@ def shortened(record: Record) -> str:
         if name in record["models"]:
             given = published_settings(plan, name)
             ours, paper = (
-                f"{steps_of(each['training'], each['optimizer'])}{order}"
-                for each, order in zip((settings, given), orders_of(settings, given), strict=True)
+                f"{steps_of(each['training'], each['optimizer'])}{other}"
+                for each, other in zip((settings, given), other_choices(settings, given), strict=True)
             )
             own = name not in record["published"] and ours == paper
             alike.setdefault((ours, "not in the paper" if own else paper), []).append(name)
@@ -101,10 +101,14 @@ def frames(each: Mapping[str, Any]) -> float:
     return float(each["training"]["batch_size"] * each["training"]["iterations"] * each["model"]["moments"] / 1e6)
 
 
-def orders_of(*both: Mapping[str, Any]) -> list[str]:
-    """The order N of a model and of the published one, where they differ."""
-    orders = [each["model"].get("order") for each in both]
-    return ["" if len({*orders, None}) < 3 else f", N = {order}" for order in orders]
+def other_choices(*both: Mapping[str, Any]) -> list[str]:
+    """The order N and the weight decay of a model and of the published one, where they differ."""
+    texts = [""] * len(both)
+    for table, key, name in (("model", "order", "N ="), ("optimizer", "weight_decay", "weight decay")):
+        values = [each[table].get(key) for each in both]
+        if len({*values, None}) > 2:
+            texts = [f"{text}, {name} {value}" for text, value in zip(texts, values, strict=True)]
+    return texts
 
 
 def steps_of(training: Mapping[str, Any], optimizer: Mapping[str, Any]) -> str:
