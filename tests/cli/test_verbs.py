@@ -18,7 +18,7 @@ import pytest
 import sooner
 from command import heard, run, said_of_error, write_table
 from sooner.cli import main
-from sooner.rules import MSPRT, Halting, NotBefore
+from sooner.rules import FITTERS, MSPRT, Halting, NotBefore
 from waves import waves
 
 VERBS = ["demo", "train", "evaluate", "threshold", "stream", "serve", "score", "tune", "reproduce", "bench", "data"]
@@ -196,7 +196,8 @@ def test_a_rule_that_is_listed_is_taken_and_halting_needs_a_model_that_halts(hom
     )
     code, said = said_of_error(monkeypatch, capsys, *names, "--rule", "zzz")
     assert code == 2
-    assert "one of 'fixed_time', 'halting', 'log_odds', 'msprt', 'probability_threshold', got 'zzz'" in said
+    taken = sorted([*FITTERS, "fixed_time", "halting", "log_odds", "msprt", "probability_threshold"])
+    assert f"one of {', '.join(map(repr, taken))}, got 'zzz'" in said
     code, said = said_of_error(monkeypatch, capsys, *names, "--rule", "halting")
     assert code == 2
     sentence = "`--rule` must be one that reads scores for the model 'rocket', got 'halting'."

@@ -351,3 +351,9 @@ def test_a_rule_waits_where_scores_did_not_change():
     scores[np.arange(6) >= lengths[:, None]] = 0.0
     rule = TaperingThreshold().fit(Scored(scores, lengths, labels), DecisionCost(1.0, 0.01))
     assert rule.times.tolist() == [1, 3, 5]
+
+
+@pytest.mark.parametrize("rule", [*ContinuationRule.examples(), *SupportRule.examples()], ids=repr)
+def test_a_rule_for_four_classes_refuses_scores_of_five(rule):
+    with pytest.raises(InvalidArgument, match=r"^`scores` must be of 4 classes, as the rule is, got 5 classes\."):
+        rule.decide(np.zeros((2, 3, 5)))

@@ -19,7 +19,6 @@ from sooner.rules import (
     Patience,
     ProbabilityThreshold,
     Rule,
-    SingleLabel,
     ThresholdRule,
     leader,
 )
@@ -55,7 +54,7 @@ def rules_for(model, scores, halting):
         rule for rule in RULES if not isinstance(rule, MSPRT) or np.ndim(rule.threshold) == 0 or model.classes == 4
     ]
     examples = [rule for rule in examples if model.halts or not isinstance(rule, Halting)]
-    examples = [rule for rule in examples if not isinstance(rule, SingleLabel) or rule.classes == model.classes]
+    examples = [rule for rule in examples if getattr(rule, "classes", None) in (None, model.classes)]
     kinds = {type(rule) for rule in examples if isinstance(rule, ThresholdRule)} - {FixedTime}
     middle = [between(kind, scores, halting) for kind in sorted(kinds, key=lambda kind: kind.__name__)]
     return [*examples, *middle, *(Patience(2, rule) for rule in middle)]

@@ -24,7 +24,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from torch import Tensor
 
-from sooner.errors import InvalidArgument, refuse_unknown
+from sooner.errors import refuse_unknown
 from sooner.inputs import as_nonnegative, as_number
 from sooner.rules.base import Rule
 from sooner.rules.cost import DecisionCost
@@ -114,15 +114,17 @@ class ContinuationRule(FittedRule):
         yield cls(np.array([1, 2, 5]), weights, 1 - np.eye(4), 7)
         yield cls(np.array([1, 3, 4]), weights, np.add.outer(np.arange(4.0), np.arange(4.0)) * (1 - np.eye(4)), 9)
 
+    @property
+    def classes(self) -> int:
+        """The number of classes of the costs."""
+        return len(self.errors)
+
     def relabel(self, order: list[int]) -> Rule:
         """Reorder the rows and columns of the costs."""
         return ContinuationRule(self.times, self.weights, self.errors[np.ix_(order, order)], self.horizon)
 
     def stops(self, at: Tensor, memory: Tensor, scores: StepScores) -> tuple[StepFlags, Tensor]:
         """Compare the cost of going on with that of stopping."""
-        if scores.shape[1] != len(self.errors):
-            expected, got = f"of {len(self.errors)} classes, as the rule is", f"{scores.shape[1]} classes"
-            raise InvalidArgument("scores", expected, got, "Fit a rule for the number of classes of the scores.")
         terms = ramps(scores, tensor_of(self.errors, scores))
         return (terms * tensor_of(self.weights, scores)[at]).sum(dim=1) >= 0, memory
 

@@ -52,6 +52,11 @@ class FittedRule(Rule):
     def stops(self, at: Tensor, memory: Tensor, scores: StepScores) -> tuple[StepFlags, Tensor]:
         """Which series stop at the decision time with index `at` (of each row), and what the rule remembers of them."""
 
+    @property
+    def classes(self) -> int | None:
+        """The number of classes that the rule was fitted for, or None if it reads any number."""
+        return None
+
     def memory(self, streams: int) -> Tensor:
         """What the rule remembers of new series, whole numbers, one row each; most rules remember nothing."""
         return torch.empty(streams, 0, dtype=torch.int64)
@@ -62,6 +67,9 @@ class FittedRule(Rule):
 
     def step(self, state: RuleState, scores: StepScores) -> Step:
         """Count; at a decision time ask `stops`; beyond the horizon stop."""
+        if self.classes not in (None, scores.shape[1]):
+            expected, got = f"of {self.classes} classes, as the rule is", f"{scores.shape[1]} classes"
+            raise InvalidArgument("scores", expected, got, "Fit a rule for the number of classes of the scores.")
         read = state[:, :1] + 1
         times = tensor_of(self.times, scores)
         passed, is_time = times <= read, (times == read).any(dim=1)

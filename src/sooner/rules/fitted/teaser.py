@@ -115,6 +115,11 @@ class SupportRule(FittedRule):
         yield cls(np.array([1, 2, 4]), vectors, weights, np.array([-0.5, -0.4, -0.3]), 2.0, 1, 6)
         yield cls(np.array([1, 2, 4]), vectors, weights, np.array([-0.5, -0.4, -0.3]), 2.0, 2, 6)
 
+    @property
+    def classes(self) -> int:
+        """The number of classes of the posteriors."""
+        return int(self.vectors.shape[2]) - 1
+
     def memory(self, streams: int) -> Tensor:
         """The leader that was accepted last, and the length of its run."""
         return torch.tensor([-1, 0], dtype=torch.int64).repeat(streams, 1)
